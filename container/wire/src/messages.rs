@@ -1,0 +1,160 @@
+//! Messages, acknowledgements and answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::OutId;
+
+/// Where something is said: a chat of a channel instance, and a thread in it where the channel has threads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// Channel instance, e.g. `telegram`.
+    pub channel: String,
+    /// Chat, as the channel's adapter names it.
+    pub platform_id: String,
+    /// Thread within the chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+}
+
+/// `host/in/<seq>.json`: one message for the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InMessage {
+    /// Contract version.
+    pub v: u32,
+    /// Position in the session; even, above every number used before.
+    pub seq: u64,
+    /// Hearth's id of the message, e.g. `ms12`.
+    pub id: String,
+    /// `chat`, `chat-sdk`, `task`, `webhook` or `system`.
+    pub kind: String,
+    /// Whether the message asks for a turn; `false` is context for the next one.
+    pub trigger: bool,
+    /// When it was said: ISO 8601, UTC, milliseconds, `Z`.
+    pub timestamp: String,
+    /// Where an answer goes unless the agent says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Address>,
+    /// The platform's payload, an object; `text`, `sender` and `senderId` are the fields every channel has.
+    pub content: Value,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AckStatus {
+    /// This incarnation works on it.
+    Processing,
+    /// The turn ended; the ack names the answers.
+    Completed,
+    /// The turn ended badly; the ack carries the error and names what should be said about it.
+    Failed,
+}
+
+impl AckStatus {
+    /// The word in file names and JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Inverse of [`Self::as_str`].
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Processing, Self::Completed, Self::Failed].into_iter().find(|s| s.as_str() == word)
+    }
+}
+
+/// `agent/ack/<seq>.<incarnation>.<status>.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ack {
+    /// Contract version.
+    pub v: u32,
+    /// Message that is acknowledged; equals the file name.
+    pub seq: u64,
+    /// Incarnation that speaks; equals the file name.
+    pub incarnation: u32,
+    /// What happened; equals the file name.
+    pub status: AckStatus,
+    /// When, by the agent's clock (ISO 8601); for people only, the host goes by its own clock.
+    pub at: String,
+    /// Final answers that stand with this ack: written before it, sent if and only if it is accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub out: Vec<OutId>,
+    /// Why the turn failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What an outgoing message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutKind {
+    /// Something said in a chat; `content` has `text`.
+    Chat,
+    /// A platform payload (cards, edits, reactions).
+    ChatSdk,
+    /// A request to the host; `content` has `action`, the answer is a [`Reply`].
+    System,
+}
+
+/// `agent/out/<id>.json`: one thing the agent says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutMessage {
+    /// Contract version.
+    pub v: u32,
+    /// Identity; equals the file name.
+    pub id: OutId,
+    /// Incarnation that speaks.
+    pub incarnation: u32,
+    /// The agent's own number for later edits and reactions: odd, above every number used before in the session.
+    pub number: u64,
+    /// `true`: an answer of a turn, valid only with the ack that names it. `false`: said at once, valid when seen.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+    /// Sequence number of the message this answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_reply_to: Option<u64>,
+    /// What it is.
+    pub kind: OutKind,
+    /// Where it goes: the name of a destination of [`crate::Context`]. Neither this nor `address`: the reply address of
+    /// `in_reply_to`, else the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// Where it goes: an address the agent was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Address>,
+    /// The payload, an object.
+    pub content: Value,
+    /// Names of the files in `agent/out/files/<id>/`, written before this file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// For requests: the name of the answer in `host/reply/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<OutId>,
+    /// Not before this time (ISO 8601).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliver_after: Option<String>,
+}
+
+/// `host/reply/<request id>.json`: the answer to a request; never part of a prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Contract version.
+    pub v: u32,
+    /// Request that is answered; equals the file name.
+    pub request_id: OutId,
+    /// Whether it was done.
+    pub ok: bool,
+    /// What was asked for.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub result: Value,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

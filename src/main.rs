@@ -1,0 +1,2 @@
+//! Hearth.
+fn main() {}

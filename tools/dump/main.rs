@@ -1,0 +1,2 @@
+//! Dump.
+fn main() {}
