@@ -1,1 +1,2 @@
-//! Hearth.
+//! Hearth: a host daemon for personal AI agents.
+pub mod model;

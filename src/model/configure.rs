@@ -1,0 +1,105 @@
+//! What an operator wants the entities to be.
+
+use serde::{Deserialize, Serialize};
+
+use super::address::{ChannelName, ForeignId, UserId};
+use super::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
+
+/// A list of changes that happen together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configure {
+    /// What to do, in order.
+    pub changes: Vec<Change>,
+    /// Who asks.
+    pub origin: Origin,
+}
+
+/// One change. `Put` makes the entity or changes it to be like this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Settings of the whole installation.
+    PutSettings(Settings),
+    /// An agent.
+    PutAgent(Folder, AgentSettings),
+    /// Archives an agent and removes its wirings.
+    RemoveAgent(Folder),
+    /// A person with exactly these roles and memberships.
+    PutUser(UserSpec),
+    /// Removes a person's row, roles and memberships.
+    RemoveUser(UserId),
+    /// A chat with at least these wirings.
+    PutChat(ChatSpec),
+    /// Archives a chat and removes its wirings.
+    RemoveChat(ChannelName, ForeignId),
+    /// Removes one wiring.
+    RemoveWiring(ChannelName, ForeignId, Folder),
+}
+
+/// Settings of the whole installation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Settings {
+    /// The agent that `hearth chat` talks to when there are several.
+    pub default_agent: Option<Folder>,
+    /// Bytes the store may use.
+    pub store_max_bytes: Option<u64>,
+    /// Incarnations that may run at once.
+    pub max_containers: Option<u32>,
+}
+
+/// A person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserSpec {
+    /// Who.
+    pub id: UserId,
+    /// How they are called.
+    pub name: Option<String>,
+    /// Their roles.
+    pub roles: Vec<RoleSpec>,
+    /// Agents they may talk to.
+    pub member_of: Vec<Folder>,
+}
+
+/// A role by the names that files use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoleSpec {
+    /// `owner`.
+    Owner,
+    /// `admin`.
+    Admin,
+    /// `admin:<folder>`.
+    AdminOf(Folder),
+}
+
+/// A chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatSpec {
+    /// Channel instance.
+    pub channel: ChannelName,
+    /// Chat, as the adapter names it.
+    pub platform_id: ForeignId,
+    /// Name for people.
+    pub name: Option<String>,
+    /// Whether more than one person may talk here.
+    pub group: bool,
+    /// What happens to strangers.
+    pub unknown_senders: UnknownSenders,
+    /// Who listens.
+    pub wirings: Vec<WiringSpec>,
+}
+
+/// A wiring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WiringSpec {
+    /// Who listens.
+    pub agent: Folder,
+    /// When it takes a message as its own.
+    pub engage: Engage,
+    /// Whose messages engage.
+    pub senders: SenderScope,
+    /// What happens to the others.
+    pub ignored: Ignored,
+    /// Which messages share a session.
+    pub session: SessionMode,
+    /// Higher ones are asked first.
+    pub priority: i32,
+}

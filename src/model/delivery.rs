@@ -1,0 +1,137 @@
+//! Messages on their way out.
+
+use serde::{Deserialize, Serialize};
+
+use super::address::{Address, ForeignId};
+use super::content::RawJson;
+use super::id::{MessageId, OutboundId, SessionId};
+use super::time::{Awake, Timestamp};
+
+/// Who wrote an outgoing message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Author {
+    /// An agent.
+    Agent {
+        /// Session it speaks from.
+        session: SessionId,
+        /// Incarnation that wrote it.
+        incarnation: u32,
+        /// The agent's id of it: the same one twice is the same message.
+        wire_id: String,
+        /// The agent's number for it, for edits and reactions.
+        number: u64,
+    },
+    /// Hearth itself: a notice that something went wrong.
+    Hearth,
+}
+
+/// Where an outgoing message is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OutState {
+    /// Waits for its time.
+    Later(Timestamp),
+    /// Waits in its lane; when it is the lane's first, until the given point of awake time.
+    Waiting {
+        /// Not before this point; at once in a later run.
+        until: Option<Awake>,
+        /// Why the last attempt failed, or why there was none.
+        after: Option<String>,
+    },
+    /// An attempt was started; until its outcome is known nobody can say whether the message went out.
+    Attempting {
+        /// Since when.
+        since: Awake,
+    },
+    /// The channel took it.
+    Delivered {
+        /// When.
+        at: Timestamp,
+        /// The platform's id of it, if it has one.
+        platform_message: Option<ForeignId>,
+    },
+    /// Given up; agent and owner were told.
+    Failed {
+        /// Why.
+        error: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The agent may not say this there.
+    Refused {
+        /// Why.
+        error: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// An answer of a turn that never ended: never sent.
+    Abandoned {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// One thing said by an agent or by Hearth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outbound {
+    /// Who wrote it.
+    pub author: Author,
+    /// Where it goes; none when it has no address and can only be refused or abandoned.
+    pub to: Option<Address>,
+    /// The message it answers.
+    pub in_reply_to: Option<MessageId>,
+    /// Its text; empty for other payloads.
+    pub text: String,
+    /// The whole payload.
+    pub content: RawJson,
+    /// Names of the files kept for it.
+    pub files: Vec<String>,
+    /// Where it is.
+    pub state: OutState,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// When the first attempt was made.
+    pub first_attempt: Option<Awake>,
+    /// Attempts whose outcome nobody knows.
+    pub uncertain: u32,
+    /// When it was stored.
+    pub stored: Timestamp,
+}
+
+/// What a channel is asked to deliver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Id; an idempotency key where the channel takes one.
+    pub id: OutboundId,
+    /// Where it goes.
+    pub to: Address,
+    /// Name of the agent that speaks; none for Hearth.
+    pub speaker: Option<String>,
+    /// The message it answers.
+    pub in_reply_to: Option<MessageId>,
+    /// Its text.
+    pub text: String,
+    /// The whole payload.
+    pub content: RawJson,
+    /// Session and names of the files that go with it.
+    pub files: Vec<String>,
+}
+
+/// What a channel says of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryResult {
+    /// The platform has it.
+    Delivered {
+        /// The platform's id of it.
+        platform_message: Option<ForeignId>,
+    },
+    /// Nobody is there to take it; nothing was sent. Tried again when somebody is.
+    Absent,
+    /// No channel of that name runs; nothing was sent.
+    NoAdapter,
+    /// It did not go out, and may later.
+    Retry(String),
+    /// It will never go out.
+    Rejected(String),
+    /// It may have gone out.
+    Uncertain(String),
+}

@@ -1,0 +1,162 @@
+//! Everything Hearth can do to the world.
+//!
+//! Effects are returned by committed transactions. They are hints: whatever one asks for can be derived again from the
+//! tables, which is what start and sweep do, so a lost effect costs time and nothing else.
+
+use super::address::Address;
+use super::content::RawJson;
+use super::delivery::Delivery;
+use super::entity::AgentSettings;
+use super::id::{MessageId, SessionId};
+use super::input::Continuation;
+use super::message::{MessageKind, MessageState};
+use super::session::SessionName;
+use super::time::Timestamp;
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Put context and messages into a session's mailbox.
+    Export(Box<Export>),
+    /// Take messages out of the host's half of a mailbox, then remove files of the agent's half.
+    Discard(Discard),
+    /// Start an incarnation; its mailbox is made ready first.
+    Launch(Box<Launch>),
+    /// End an incarnation and say so when it is gone.
+    Stop(SessionId, u32),
+    /// Say whether an incarnation still runs (Running) or not (Gone).
+    Inquire(SessionId, u32),
+    /// Read the mailbox of an incarnation that is gone to its end.
+    CollectRest(SessionId, u32),
+    /// Deliver a message.
+    Deliver(Box<Delivery>),
+    /// Tell the source of a message what became of it.
+    Settled(Settled),
+    /// Do the rest of some work.
+    Continue(Continuation),
+}
+
+/// What a session's mailbox should hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// Whose mailbox.
+    pub session: SessionId,
+    /// What the incarnation needs to know.
+    pub context: ContextView,
+    /// Messages it may work on, ascending.
+    pub messages: Vec<ExportedMessage>,
+    /// Whether messages that are not in the list have to go (before an incarnation starts), or the list is an addition.
+    pub exact: bool,
+}
+
+/// One message for an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedMessage {
+    /// Position in the session.
+    pub seq: u64,
+    /// Id.
+    pub id: MessageId,
+    /// What kind of message.
+    pub kind: MessageKind,
+    /// Whether it asks for a turn.
+    pub trigger: bool,
+    /// When it was said.
+    pub said: Timestamp,
+    /// Where an answer goes.
+    pub reply: Option<Address>,
+    /// The payload.
+    pub content: RawJson,
+}
+
+/// The facts of the context file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextView {
+    /// Rises with every change.
+    pub version: u64,
+    /// Agent's folder.
+    pub folder: String,
+    /// How the agent is run.
+    pub settings: AgentSettings,
+    /// The one incarnation that may work.
+    pub incarnation: u32,
+    /// `default` or `maintenance`.
+    pub session_name: SessionName,
+    /// Default reply address.
+    pub reply: Option<Address>,
+    /// Chats and agents the agent may write to.
+    pub destinations: Vec<DestinationView>,
+    /// Smallest number the agent may use.
+    pub next_number: u64,
+    /// What was said in a turn that did not end.
+    pub already_sent: Vec<AlreadySent>,
+}
+
+/// A destination by the name the agent uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationView {
+    /// The name.
+    pub name: String,
+    /// Name for people.
+    pub display: Option<String>,
+    /// What it is.
+    pub target: DestinationTarget,
+}
+
+/// What a destination is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DestinationTarget {
+    /// A chat.
+    Chat(Address),
+    /// Another agent's folder.
+    Agent(String),
+}
+
+/// Something said mid-turn by an incarnation that died before the turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlreadySent {
+    /// Message whose turn it belonged to.
+    pub in_reply_to: Option<u64>,
+    /// Number of the outgoing message.
+    pub number: u64,
+    /// Its text.
+    pub text: String,
+}
+
+/// Files to remove: first the host's, then the agent's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discard {
+    /// Whose mailbox.
+    pub session: SessionId,
+    /// Messages that are over.
+    pub seqs: Vec<u64>,
+    /// Files of the agent's half, relative to it.
+    pub agent_files: Vec<String>,
+}
+
+/// What to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// Session.
+    pub session: SessionId,
+    /// Which incarnation.
+    pub incarnation: u32,
+    /// Agent's folder.
+    pub folder: String,
+    /// How the agent is run.
+    pub settings: AgentSettings,
+    /// `default` or `maintenance`.
+    pub session_name: SessionName,
+    /// What its mailbox has to hold before it starts.
+    pub export: Export,
+}
+
+/// What became of a message, for whoever sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Which.
+    pub message: MessageId,
+    /// Chat and thread it came from.
+    pub source: Address,
+    /// Where it is now.
+    pub state: MessageState,
+}

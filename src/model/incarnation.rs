@@ -1,0 +1,112 @@
+//! The runs of an agent's process for one session.
+
+use serde::{Deserialize, Serialize};
+
+use super::time::{Awake, Millis, Timestamp};
+
+/// A tool that is running, as the agent reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolUse {
+    /// Its name.
+    pub name: String,
+    /// Timeout it declared.
+    pub timeout: Option<Millis>,
+}
+
+/// Why an incarnation is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// A claim is older than allowed and nothing has happened since.
+    ClaimStuck,
+    /// Nothing has happened for longer than the ceiling.
+    Ceiling,
+    /// Its runner stopped beating.
+    Silent,
+    /// Its agent was removed.
+    AgentRemoved,
+    /// It was idle and another session waits for its place.
+    MadeRoom,
+    /// The daemon is stopping.
+    Shutdown,
+}
+
+impl StopReason {
+    /// The word people see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaimStuck => "claim-stuck",
+            Self::Ceiling => "absolute-ceiling",
+            Self::Silent => "silent-runner",
+            Self::AgentRemoved => "agent-removed",
+            Self::MadeRoom => "made-room",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// How an incarnation ended, as the runtime saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// The process ended with this code.
+    Code(i32),
+    /// The process was killed by this signal.
+    Signal(i32),
+    /// It could not be started.
+    NotStarted(String),
+    /// The runtime does not know it (any more): it ended with an earlier daemon, or its start was lost.
+    Unknown,
+}
+
+/// Where an incarnation is. The order is the only one there is (invariant 4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Its start was asked for.
+    Starting,
+    /// The runtime said that it runs.
+    Running,
+    /// Its end was asked for.
+    Stopping {
+        /// Why.
+        why: StopReason,
+        /// Since when.
+        since: Awake,
+    },
+    /// The runtime confirmed that it is gone; its mailbox is collected to the end.
+    Collecting {
+        /// How it ended.
+        exit: Exit,
+        /// Since when.
+        since: Awake,
+    },
+    /// Everything it wrote is stored, its claims are reset.
+    Closed {
+        /// How it ended.
+        exit: Exit,
+        /// When it was closed.
+        at: Timestamp,
+    },
+}
+
+/// One run of an agent's process for one session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incarnation {
+    /// Where it is.
+    pub phase: Phase,
+    /// When it was allocated.
+    pub launched: Awake,
+    /// The same by the wall clock, for people.
+    pub started: Timestamp,
+    /// When its heartbeat last changed; the launch until then.
+    pub beat: Awake,
+    /// When it last did anything: provider event, claim, answer; the launch until then.
+    pub progress: Awake,
+    /// The tool it is running.
+    pub tool: Option<ToolUse>,
+    /// Why it was stopped, if it was.
+    pub stopped_for: Option<StopReason>,
+    /// Whether it ever claimed a message.
+    pub claimed: bool,
+    /// Last lines of its standard error.
+    pub stderr_tail: String,
+}

@@ -1,0 +1,82 @@
+//! Everything that can happen to Hearth.
+
+use super::address::{Address, ChannelName, ForeignId};
+use super::configure::Configure;
+use super::content::Content;
+use super::delivery::DeliveryResult;
+use super::id::{AgentId, OutboundId, SessionId};
+use super::incarnation::Exit;
+use super::mailbox::{Collection, Observation};
+use super::message::MessageKind;
+use super::time::Timestamp;
+
+/// One input, one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// The daemon started: nothing of an earlier run is running as far as anybody knows.
+    Start,
+    /// A platform has a message.
+    Inbound(Box<InboundEvent>),
+    /// Agents wrote something.
+    Collected(Collection),
+    /// The runtime says what became of an incarnation.
+    Runtime(RuntimeEvent),
+    /// A channel says what became of a delivery.
+    Delivered(OutboundId, DeliveryResult),
+    /// Somebody is there to take what waits for an address, or a whole channel came up.
+    Reachable(ChannelName, Option<Address>),
+    /// Time passed: look at what is due.
+    Sweep(Vec<Observation>),
+    /// An operator wants the entities to be like this.
+    Configure(Configure),
+    /// The rest of work that was too large for one transaction.
+    Continue(Continuation),
+}
+
+/// What is left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuation {
+    /// Drop the messages that wait for a removed agent.
+    DropMessagesOf(AgentId),
+    /// Complete context that is beyond the cap and older than this message of the session.
+    CapContext(SessionId, u64),
+}
+
+/// A message as a channel hands it over, checked and bounded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundEvent {
+    /// Chat and thread it was said in.
+    pub source: Address,
+    /// The platform's id; none is never a duplicate.
+    pub platform_message: Option<ForeignId>,
+    /// What kind of message.
+    pub kind: MessageKind,
+    /// What it says.
+    pub content: Content,
+    /// When it was said; none when the platform does not tell: then it is now.
+    pub said: Option<Timestamp>,
+    /// The platform says that the bot was addressed, or it is a direct message.
+    pub mention: bool,
+    /// Whether the chat is a group; used when the chat is not known yet.
+    pub group: bool,
+    /// Where the answer goes, if not where it was said.
+    pub reply_to: Option<Address>,
+}
+
+/// What the runtime says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuntimeEvent {
+    /// The incarnation runs.
+    Running(SessionId, u32),
+    /// The incarnation is gone with all its processes.
+    Gone {
+        /// Session.
+        session: SessionId,
+        /// Which.
+        incarnation: u32,
+        /// How.
+        exit: Exit,
+        /// Last lines of its standard error.
+        stderr_tail: String,
+    },
+}

@@ -1,0 +1,135 @@
+//! What agents write, after the mailbox has read and bounded it.
+
+use super::address::Address;
+use super::content::RawJson;
+use super::id::SessionId;
+use super::incarnation::ToolUse;
+use super::time::Timestamp;
+
+/// What was found in one session's mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    /// Whose mailbox.
+    pub session: SessionId,
+    /// What was found, in the order in which it has to be taken in: mid-turn answers and claims before ends.
+    pub found: Vec<Found>,
+    /// `Some(n)`: incarnation n is gone, this is everything that is left of it, and nothing of it will come after.
+    pub closes: Option<u32>,
+}
+
+/// One thing found, with the files that it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it says.
+    pub record: Record,
+    /// Files to remove once it is stored, names relative to the agent's half (`ack/…`, `out/…`, `out/files/…`).
+    pub files: Vec<String>,
+}
+
+/// What a file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// An incarnation works on a message.
+    Claim {
+        /// The message.
+        seq: u64,
+        /// Who.
+        incarnation: u32,
+    },
+    /// A turn ended for a message.
+    End {
+        /// The message.
+        seq: u64,
+        /// Who.
+        incarnation: u32,
+        /// The error, if it failed.
+        error: Option<String>,
+        /// The answers it names, and for those that could not be read why.
+        answers: Vec<Answer>,
+    },
+    /// Something said at once.
+    Said(Said),
+    /// A final answer that no ack named before its incarnation ended.
+    Leftover(Said),
+    /// A file that cannot be taken in. It is kept out of the way, the reason goes into the journal.
+    Unreadable {
+        /// Its name.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// An answer that an ack names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is there.
+    Read(Said),
+    /// It is not there: it was stored before, or never written.
+    Missing(String),
+    /// It is there and cannot be taken in.
+    Refused {
+        /// Its id.
+        id: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Something an agent says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The agent's id of it.
+    pub wire_id: String,
+    /// Who.
+    pub incarnation: u32,
+    /// The agent's number for it.
+    pub number: u64,
+    /// The message it answers.
+    pub in_reply_to: Option<u64>,
+    /// Where it goes.
+    pub to: Target,
+    /// Its text; empty when the payload has none.
+    pub text: String,
+    /// The whole payload.
+    pub content: RawJson,
+    /// Files to send, already moved out of the agent's reach.
+    pub files: Vec<String>,
+    /// Not before this time.
+    pub deliver_after: Option<Timestamp>,
+    /// Whether it is a request to the host, and the name its answer gets.
+    pub request: Option<String>,
+}
+
+/// Where an agent wants something to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Where the question came from.
+    Reply,
+    /// A destination by name.
+    Destination(String),
+    /// An address it was given.
+    Address(Address),
+}
+
+/// What changed in a live mailbox since the last look; no change, no observation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Whose mailbox.
+    pub session: SessionId,
+    /// Which incarnation wrote.
+    pub incarnation: u32,
+    /// Its heartbeat changed.
+    pub beat: bool,
+    /// Its state file changed; what it says now.
+    pub state: Option<ObservedState>,
+}
+
+/// What a state file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedState {
+    /// The tool in use.
+    pub tool: Option<ToolUse>,
+    /// Whether the provider did something since the last look.
+    pub progress: bool,
+}

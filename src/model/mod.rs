@@ -1,0 +1,28 @@
+//! WHAT Hearth knows: plain data without I/O, clocks or storage.
+//!
+//! Records (stored) carry no serde attributes, because they are encoded without field names; whatever is written as JSON
+//! has its own type at the edge that writes it. Inputs and effects are the two ends of the engine.
+
+pub mod address;
+pub mod configure;
+pub mod content;
+pub mod delivery;
+pub mod effect;
+pub mod entity;
+pub mod id;
+pub mod incarnation;
+pub mod input;
+pub mod journal;
+pub mod later;
+pub mod mailbox;
+pub mod message;
+pub mod policy;
+pub mod report;
+pub mod session;
+pub mod time;
+
+pub use address::{Address, ChannelName, ForeignId, UserId};
+pub use content::{Content, RawJson};
+pub use effect::Effect;
+pub use input::Input;
+pub use time::{Awake, Millis, Moment, Timestamp};

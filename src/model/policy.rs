@@ -1,0 +1,79 @@
+//! The constants of sweep, retries and limits. They are constants because the user decided so; tests pass their own.
+
+use super::time::Millis;
+
+/// Thresholds, backoffs and bounds, read by transactions and never changed by them.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Age of a claim without any progress after which its incarnation is stuck (or the running tool's timeout, if longer).
+    pub claim_tolerance: Millis,
+    /// Time without any progress after which an incarnation is ended (or the running tool's timeout, if longer).
+    pub ceiling: Millis,
+    /// Longest tool timeout that counts.
+    pub tool_timeout_max: Millis,
+    /// Time without a heartbeat after which a runner is dead.
+    pub heartbeat_max: Millis,
+    /// Time an incarnation has from its launch to its first heartbeat.
+    pub first_beat_max: Millis,
+    /// Time after which a stop that is not confirmed is asked for again.
+    pub stop_again: Millis,
+    /// Tries of a message before it fails.
+    pub max_tries: u32,
+    /// First backoff after a try; doubles with every further one.
+    pub backoff_base: Millis,
+    /// Longest backoff between delivery attempts.
+    pub delivery_backoff_max: Millis,
+    /// Time a failing message may hold its lane.
+    pub lane_hold_max: Millis,
+    /// Time an attempt may take before its outcome counts as unknown.
+    pub attempt_max: Millis,
+    /// Time between attempts for a channel that does not run.
+    pub no_adapter_again: Millis,
+    /// Time after which a message for a channel that does not run fails; wall time.
+    pub no_adapter_max: Millis,
+    /// Triggering messages that may wait for one agent.
+    pub backlog_max: u64,
+    /// Rows that one transaction may touch; larger work is continued by a further input.
+    pub rows_per_input: usize,
+    /// Incarnations that may run at once.
+    pub max_containers: u32,
+}
+
+impl Policy {
+    /// The values Hearth runs with. Sources: the peer's sweep (60 s, 30 min, 5 s doubling, 5 tries) and the design.
+    pub const STANDARD: Self = Self {
+        claim_tolerance: Millis::seconds(60),
+        ceiling: Millis::minutes(30),
+        tool_timeout_max: Millis::minutes(120),
+        heartbeat_max: Millis::seconds(30),
+        first_beat_max: Millis::seconds(60),
+        stop_again: Millis::seconds(10),
+        max_tries: 5,
+        backoff_base: Millis::seconds(5),
+        delivery_backoff_max: Millis::minutes(10),
+        lane_hold_max: Millis::minutes(60),
+        attempt_max: Millis::seconds(60),
+        no_adapter_again: Millis::seconds(60),
+        no_adapter_max: Millis::minutes(7 * 24 * 60),
+        backlog_max: 1_000,
+        rows_per_input: 1_000,
+        max_containers: 16,
+    };
+
+    /// Wait before try `tries + 1`: base · 2^tries.
+    #[must_use]
+    pub fn backoff(&self, tries: u32) -> Millis {
+        Millis::new(self.backoff_base.get().saturating_mul(1_u64 << tries.min(20)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_from_five_seconds() {
+        let seconds: Vec<u64> = (0..5).map(|tries| Policy::STANDARD.backoff(tries).get() / 1_000).collect();
+        assert_eq!(seconds, [5, 10, 20, 40, 80]);
+    }
+}

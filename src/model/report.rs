@@ -1,0 +1,153 @@
+//! What transactions answer: decisions with their reasons.
+
+use super::entity::Folder;
+use super::id::{ChatId, MessageId, SessionId};
+use super::message::Reason;
+
+/// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Taken in.
+    Done,
+    /// What became of an inbound event.
+    Routed(RouteReport),
+    /// What a configuration changed.
+    Configured(Vec<ChangeReport>),
+    /// Not done, nothing was changed; the transaction is undone.
+    Refused(Refusal),
+}
+
+/// A refusal of a whole input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// A word for programs.
+    pub code: &'static str,
+    /// What, where, and what to do.
+    pub message: String,
+}
+
+/// What became of an inbound event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteReport {
+    /// The platform's id of the event; empty when it gave none.
+    pub event: String,
+    /// The chat, if Hearth knows it.
+    pub chat: Option<ChatId>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why, when it was not routed.
+    pub reason: Option<Reason>,
+    /// What each wiring decided, in the order in which they were asked.
+    pub wirings: Vec<WiringReport>,
+}
+
+/// What became of an inbound event as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// At least one agent has it.
+    Routed,
+    /// It waits for a decision.
+    Held,
+    /// Nobody has it.
+    Dropped,
+    /// It was here before.
+    Duplicate,
+    /// It was an answer to Hearth itself.
+    Consumed,
+}
+
+impl Outcome {
+    /// The word programs see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Routed => "routed",
+            Self::Held => "held",
+            Self::Dropped => "dropped",
+            Self::Duplicate => "duplicate",
+            Self::Consumed => "consumed",
+        }
+    }
+}
+
+/// What one wiring decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WiringReport {
+    /// The agent.
+    pub agent: Folder,
+    /// The session the message went to.
+    pub session: Option<SessionId>,
+    /// The decision.
+    pub decision: Decision,
+    /// Why.
+    pub why: Reason,
+    /// The stored message.
+    pub message: Option<MessageId>,
+}
+
+/// What a wiring decides of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It becomes a turn.
+    Engaged,
+    /// It is kept as context.
+    Accumulated,
+    /// It is none of the agent's business.
+    Ignored,
+    /// The sender may not.
+    Refused,
+    /// A command that never reaches an agent.
+    Filtered,
+    /// A command for which the sender needs a role.
+    Denied,
+}
+
+impl Decision {
+    /// The word programs see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Engaged => "engaged",
+            Self::Accumulated => "accumulated",
+            Self::Ignored => "ignored",
+            Self::Refused => "refused",
+            Self::Filtered => "filtered",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+/// What a configuration did to one entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeReport {
+    /// The entity, as people name it: `agent main`, `chat telegram/123`, `wiring telegram/123 -> main`.
+    pub entity: String,
+    /// What happened.
+    pub action: Action,
+}
+
+/// What happened to an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is new.
+    Created,
+    /// It is different.
+    Updated,
+    /// It was like this before.
+    Unchanged,
+    /// It is gone.
+    Removed,
+}
+
+impl Action {
+    /// The word people and programs see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Unchanged => "unchanged",
+            Self::Removed => "removed",
+        }
+    }
+}

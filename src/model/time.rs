@@ -1,0 +1,182 @@
+//! Time as data. Only `clock.rs` makes moments from clocks.
+
+use serde::{Deserialize, Serialize};
+
+/// An instant: milliseconds since 1970 UTC, by the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Timestamp(i64);
+
+/// A length of time in milliseconds, never negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Millis(u64);
+
+/// A point in the daemon's awake time: which run of the daemon, and milliseconds awake since that run began.
+///
+/// Awake time does not pass while the machine sleeps and is not moved by clock steps; all ages that can kill or retry
+/// something are differences of it. The order is that of happening: later runs are later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Awake {
+    run: u64,
+    ms: u64,
+}
+
+/// What a transaction is told about time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Wall clock: for people, approvals, schedules, retention.
+    pub wall: Timestamp,
+    /// Awake time: for ages and backoffs.
+    pub awake: Awake,
+}
+
+impl Timestamp {
+    /// From milliseconds since 1970 UTC.
+    #[must_use]
+    pub const fn from_millis(ms: i64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since 1970 UTC.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Parses ISO 8601 / RFC 3339; a text without a zone is UTC.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let zoned = chrono::DateTime::parse_from_rfc3339(text).map(|t| t.timestamp_millis());
+        let bare = |format| chrono::NaiveDateTime::parse_from_str(text, format).map(|t| t.and_utc().timestamp_millis());
+        zoned
+            .or_else(|_| bare("%Y-%m-%dT%H:%M:%S%.f"))
+            .or_else(|_| bare("%Y-%m-%d %H:%M:%S%.f"))
+            .or_else(|_| chrono::DateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f%z").map(|t| t.timestamp_millis()))
+            .ok()
+            .map(Self)
+    }
+
+    /// This instant plus a length.
+    #[must_use]
+    pub const fn plus(self, length: Millis) -> Self {
+        Self(self.0.saturating_add_unsigned(length.0))
+    }
+}
+
+impl std::fmt::Display for Timestamp {
+    /// ISO 8601 in UTC with milliseconds and `Z`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match chrono::DateTime::from_timestamp_millis(self.0) {
+            Some(time) => f.write_str(&time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)),
+            None => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+impl Millis {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// From milliseconds.
+    #[must_use]
+    pub const fn new(ms: u64) -> Self {
+        Self(ms)
+    }
+
+    /// From seconds.
+    #[must_use]
+    pub const fn seconds(s: u64) -> Self {
+        Self(s.saturating_mul(1_000))
+    }
+
+    /// From minutes.
+    #[must_use]
+    pub const fn minutes(m: u64) -> Self {
+        Self::seconds(m.saturating_mul(60))
+    }
+
+    /// In milliseconds.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// As the standard library's duration.
+    #[must_use]
+    pub const fn duration(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0)
+    }
+}
+
+impl std::fmt::Display for Millis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            ms if ms < 1_000 => write!(f, "{ms} ms"),
+            ms if ms < 120_000 => write!(f, "{} s", ms / 1_000),
+            ms => write!(f, "{} min", ms / 60_000),
+        }
+    }
+}
+
+impl Awake {
+    /// A point of a run.
+    #[must_use]
+    pub const fn new(run: u64, ms: u64) -> Self {
+        Self { run, ms }
+    }
+
+    /// The run.
+    #[must_use]
+    pub const fn run(self) -> u64 {
+        self.run
+    }
+
+    /// Milliseconds awake since the run began.
+    #[must_use]
+    pub const fn ms(self) -> u64 {
+        self.ms
+    }
+
+    /// How long ago `then` was, seen from here. A point of another run counts from the start of this one.
+    #[must_use]
+    pub const fn since(self, then: Self) -> Millis {
+        if then.run == self.run { Millis(self.ms.saturating_sub(then.ms)) } else { Millis(self.ms) }
+    }
+
+    /// This point plus a length of the same run.
+    #[must_use]
+    pub const fn plus(self, length: Millis) -> Self {
+        Self { run: self.run, ms: self.ms.saturating_add(length.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_without_a_zone_are_utc() {
+        let noon = Timestamp::parse("2026-04-20T12:00:00Z");
+        assert!(noon.is_some());
+        for text in [
+            "2026-04-20 12:00:00",
+            "2026-04-20T12:00:00",
+            "2026-04-20T12:00:00.000",
+            "2026-04-20T12:00:00.000Z",
+            "2026-04-20T12:00:00z",
+            "2026-04-20T14:00:00+02:00",
+            "2026-04-20T14:00:00+0200",
+            "2026-04-20T07:00:00-05:00",
+        ] {
+            assert_eq!(Timestamp::parse(text), noon, "{text}");
+        }
+        assert_eq!(Timestamp::parse("not a date"), None);
+    }
+
+    #[test]
+    fn ages_do_not_cross_runs() {
+        let now = Awake::new(4, 7_000);
+        assert_eq!(now.since(Awake::new(4, 2_000)), Millis::seconds(5));
+        assert_eq!(now.since(Awake::new(3, 9_000_000)), Millis::seconds(7));
+        assert_eq!(now.since(Awake::new(4, 8_000)), Millis::ZERO);
+    }
+}

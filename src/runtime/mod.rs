@@ -1,0 +1,52 @@
+//! EDGE: where agents run. One trait, one file per kind of runtime.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::model::entity::AgentSettings;
+use crate::model::id::SessionId;
+use crate::model::input::RuntimeEvent;
+use crate::model::session::SessionName;
+
+pub mod process;
+
+/// What to start: one incarnation of one session.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Session.
+    pub session: SessionId,
+    /// Which incarnation.
+    pub incarnation: u32,
+    /// The session's mailbox directory.
+    pub session_dir: PathBuf,
+    /// The agent group's folder: the agent's working directory.
+    pub group_dir: PathBuf,
+    /// The agent's home, which holds its `.claude` directory.
+    pub home_dir: PathBuf,
+    /// How the agent is run.
+    pub settings: AgentSettings,
+    /// Exported to the agent as `NANOCLAW_SESSION_NAME`.
+    pub session_name: SessionName,
+}
+
+/// Who is told what became of incarnations. Called from threads of the runtime, never while it holds a lock.
+pub type Events = Arc<dyn Fn(RuntimeEvent) + Send + Sync>;
+
+/// Where agents run. Calls return at once; what became of them comes as events. Every call may come twice.
+pub trait Runtime: Send + Sync {
+    /// Name for people: `process`, `podman`.
+    fn name(&self) -> &'static str;
+
+    /// Starts the incarnation unless it runs already, and reports `Running`, or `Gone` with `NotStarted`.
+    fn ensure(&self, spec: Spec);
+
+    /// Ends the incarnation with all its processes and reports `Gone` when, and only when, nothing of it is left.
+    fn kill(&self, session: SessionId, incarnation: u32);
+
+    /// Reports `Running` if this daemon's runtime runs the incarnation. Otherwise makes sure that nothing of it is left,
+    /// then reports `Gone`.
+    fn inquire(&self, session: SessionId, incarnation: u32);
+
+    /// Ends everything and waits until it is gone, for at most ten seconds.
+    fn shut_down(&self);
+}

@@ -1,0 +1,122 @@
+//! The whole data model: every table of the store, its key, its value, one sentence each.
+//!
+//! `table` rows are records in versioned, checksummed envelopes; `index` rows are derived from records, hold plain keys
+//! and are proved against their records by `check`. The list makes the typed handles, the dump and the checker.
+
+tables! {
+    /// Identity of the store: format, install id, run counter. One row.
+    table meta: () => Meta;
+    /// Settings of the whole installation. One row, or none.
+    table settings: () => Settings;
+    /// Last number given out, by the prefix of the ids it is for.
+    table counters: Text => Number;
+
+    /// Agent groups.
+    table agents: AgentId => Agent;
+    /// Agents that are not archived, by folder.
+    index agents_by_folder: Text => AgentId;
+    /// Chats.
+    table chats: ChatId => Chat;
+    /// Chats that are not archived, by channel and platform id.
+    index chats_by_address: (ForeignKey, ForeignKey) => ChatId;
+    /// Who listens in a chat.
+    table wirings: (ChatId, AgentId) => Wiring;
+    /// Where an agent listens.
+    index wirings_by_agent: (AgentId, ChatId) => ();
+    /// People, by channel and the adapter's id.
+    table users: (ForeignKey, ForeignKey) => User;
+    /// Roles, by person.
+    table roles: (ForeignKey, ForeignKey, Role) => Grant;
+    /// Holders of a role in the order in which it was granted.
+    index roles_by_grant: (Role, Timestamp, ForeignKey, ForeignKey) => ();
+    /// People who may talk to an agent.
+    table members: (AgentId, ForeignKey, ForeignKey) => Membership;
+    /// Where a person is reached directly, by person.
+    table direct_messages: (ForeignKey, ForeignKey) => DirectMessage;
+    /// Where an agent may write, by the name it uses.
+    table destinations: (AgentId, Text) => Destination;
+
+    /// Directories with sessions.
+    table workspaces: (Fingerprint, Discriminator) => Workspace;
+    /// The workspace that is an agent group's folder.
+    index workspaces_by_agent: AgentId => (Fingerprint, Discriminator);
+    /// Sessions, by the workspace they live in.
+    table sessions: (Fingerprint, Discriminator, SessionId) => Session;
+    /// The workspace a session lives in.
+    index sessions_by_id: SessionId => (Fingerprint, Discriminator);
+    /// The active session for a route of an agent.
+    index sessions_by_route: (AgentId, RouteKey) => SessionId;
+
+    /// What messages say, once per event.
+    table bodies: BodyId => Body;
+    /// Messages of sessions.
+    table messages: MessageId => Message;
+    /// Messages of a session in order.
+    index messages_by_session: (SessionId, u64) => MessageId;
+    /// Pending triggering messages that may go to their agent now.
+    index ready: (SessionId, u64) => MessageId;
+    /// Pending triggering messages that wait for a time of the wall clock.
+    index later: (Timestamp, MessageId) => ();
+    /// Pending triggering messages that wait out a backoff.
+    index retries: (Awake, MessageId) => ();
+    /// Pending messages that do not trigger.
+    index context: (SessionId, u64) => MessageId;
+    /// Processing acks: messages an incarnation works on.
+    index claims: (SessionId, u64) => MessageId;
+    /// How many triggering messages are pending or claimed, by agent; no row is zero.
+    index backlog: AgentId => u64;
+    /// Platform messages that were taken in, by channel, chat and platform id: the same one twice changes nothing.
+    table seen: (ForeignKey, ForeignKey, ForeignKey) => Seen;
+    /// The same by time, for retention.
+    index seen_by_time: (Timestamp, ForeignKey, ForeignKey, ForeignKey) => ();
+    /// Refused inbound events.
+    table dropped: DropId => Drop;
+
+    /// Runs of agents' processes.
+    table incarnations: (SessionId, u32) => Incarnation;
+    /// Incarnations that are not closed; at most one per session.
+    index live: SessionId => u32;
+
+    /// What agents and Hearth say.
+    table outbound: OutboundId => Outbound;
+    /// The same by session and the agent's id: the same file twice changes nothing.
+    index outbound_by_wire: (SessionId, Text) => OutboundId;
+    /// The same by session and the agent's number.
+    index outbound_by_number: (SessionId, u64) => OutboundId;
+    /// Undelivered messages in order, by channel, chat and thread.
+    index lanes: (ForeignKey, ForeignKey, Option<ForeignKey>, OutboundId) => ();
+    /// First messages of lanes by the time at which something has to be done about them.
+    index lane_heads: (Awake, OutboundId) => ();
+    /// Messages that wait for their time before they enter a lane.
+    index outbound_later: (Timestamp, OutboundId) => ();
+
+    /// What somebody has to decide.
+    table approvals: ApprovalId => Approval;
+    /// The same by the time at which it lapses.
+    index approvals_by_expiry: (Timestamp, ApprovalId) => ();
+    /// Questions of agents to people.
+    table questions: QuestionId => Question;
+    /// The same by the time at which they lapse.
+    index questions_by_expiry: (Timestamp, QuestionId) => ();
+    /// Scheduled tasks.
+    table tasks: TaskId => Task;
+    /// Future occurrences; one per series.
+    index tasks_due: (Timestamp, TaskId) => ();
+    /// Past occurrences, by series and slot.
+    table fires: (TaskId, Timestamp) => Fire;
+    /// Skip summaries.
+    table skips: SkipId => SkipSummary;
+    /// Skip summaries that were not shown yet, by agent.
+    index skips_unsurfaced: (AgentId, SkipId) => ();
+    /// Muted threads, by agent, channel, chat and thread.
+    table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
+    /// Fields of agent groups' session-state files.
+    table state_fields: (AgentId, Text) => StateField;
+
+    /// What happened, for `why`.
+    table journal: JournalId => JournalEntry;
+    /// The same by message.
+    index journal_by_message: (MessageId, JournalId) => ();
+    /// The same by session.
+    index journal_by_session: (SessionId, JournalId) => ();
+}
