@@ -1,3 +1,5 @@
 //! Hearth: a host daemon for personal AI agents.
+
+pub mod engine;
 pub mod model;
 pub mod state;

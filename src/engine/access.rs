@@ -5,7 +5,7 @@ use crate::model::address::UserId;
 use crate::model::entity::{Role, UnknownSenders};
 use crate::model::id::AgentId;
 use crate::model::message::Reason;
-use crate::state::{Write, user_key};
+use crate::state::{ForeignKey, Write};
 
 /// What is known of a sender with regard to one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Standing {
 /// Looks up what a sender is to an agent; the first match counts.
 pub(super) fn standing(cx: &Cx<'_>, txn: &Write<'_>, sender: Option<&UserId>, agent: AgentId) -> Result<Standing> {
     let Some(user) = sender else { return Ok(Standing::Nobody) };
-    let (channel, handle) = user_key(user);
+    let (channel, handle) = ForeignKey::user(user);
     for (role, reason) in [
         (Role::Owner, Reason::Owner),
         (Role::GlobalAdmin, Reason::GlobalAdmin),

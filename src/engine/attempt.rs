@@ -43,7 +43,7 @@ pub(super) fn finish(
     if let Some(to) = &outbound.to {
         let lane = outbox::lane(to);
         cx.db.lanes.delete(txn, &(lane.0.clone(), lane.1.clone(), lane.2.clone(), id))?;
-        if let Some(((_, _, _, next), ())) = cx.db.lanes.first_prefix(txn, &lane)? {
+        if let Some(((_, _, _, next), ())) = cx.db.lanes.first_in(txn, &lane)? {
             begin(cx, txn, next, effects)?;
         }
     }

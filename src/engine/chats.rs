@@ -1,6 +1,6 @@
 //! Chats and who listens in them.
 
-use super::{Cx, Result, ids};
+use super::{Cx, Result};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
@@ -16,7 +16,7 @@ pub(super) fn find(
     channel: &ChannelName,
     platform_id: &ForeignId,
 ) -> Result<Option<(ChatId, Chat)>> {
-    let key = (ForeignKey::of(channel.as_str()), ForeignKey::of(platform_id.as_str()));
+    let key = ForeignKey::chat(channel, platform_id);
     let Some(id) = cx.db.chats_by_address.get(txn, &key)? else { return Ok(None) };
     let chat = cx.db.chats.require(txn, &id)?;
     let same = chat.channel == *channel && chat.platform_id == *platform_id;
@@ -42,8 +42,8 @@ pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group
 
 /// Stores a new chat.
 pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, chat: &Chat) -> Result<ChatId> {
-    let id = ids::allocate(cx, txn)?;
-    let key = (ForeignKey::of(chat.channel.as_str()), ForeignKey::of(chat.platform_id.as_str()));
+    let id = cx.db.allocate(txn)?;
+    let key = ForeignKey::chat(&chat.channel, &chat.platform_id);
     cx.db.chats_by_address.put(txn, &key, &id)?;
     cx.db.chats.put(txn, &id, chat)?;
     Ok(id)

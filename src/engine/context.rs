@@ -16,7 +16,7 @@ pub(super) fn newest(
     effects: &mut Vec<Effect>,
 ) -> Result<Vec<(u64, MessageId)>> {
     let max = usize::try_from(max).unwrap_or(usize::MAX);
-    let found = cx.db.context.collect_prefix_rev(txn, &session, max.saturating_add(1))?;
+    let found = cx.db.context.collect_last(txn, &session, max.saturating_add(1))?;
     let mut newest: Vec<(u64, MessageId)> = found.into_iter().map(|((_, seq), id)| (seq, id)).collect();
     if newest.len() > max {
         if let Some((newest_capped, _)) = newest.pop() {

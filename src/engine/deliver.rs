@@ -11,12 +11,7 @@ use crate::model::time::{Millis, Moment};
 use crate::state::{ForeignKey, Write};
 
 /// Takes in the outcome of an attempt. Outcomes of attempts that are over already change nothing.
-pub(super) fn delivered(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: OutboundId,
-    result: DeliveryResult,
-) -> Result<Applied> {
+pub(super) fn delivered(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, result: DeliveryResult) -> Result<Applied> {
     let mut effects = Vec::new();
     let Some(outbound) = cx.db.outbound.get(txn, &id)? else { return Ok(Applied::done(effects)) };
     if matches!(outbound.state, OutState::Attempting { .. } | OutState::Waiting { .. }) {
@@ -33,12 +28,12 @@ pub(super) fn reachable(
     address: Option<&Address>,
 ) -> Result<Applied> {
     let mut effects = Vec::new();
-    let channel_key = ForeignKey::of(channel.as_str());
+    let channel_key = ForeignKey::of(channel);
     let limit = cx.policy.rows_per_input;
     let rows = match address {
         None => cx.db.lanes.collect_prefix(txn, &channel_key, limit)?,
         Some(address) => {
-            let chat = (channel_key, ForeignKey::of(address.platform_id.as_str()));
+            let chat = (channel_key, ForeignKey::of(&address.platform_id));
             cx.db.lanes.collect_prefix(txn, &chat, limit)?
         }
     };
@@ -172,7 +167,10 @@ mod tests {
         assert_eq!(decide(policy, &outbound(3, first), retry(), at(1)), wait(20));
         assert_eq!(decide(policy, &outbound(12, first), retry(), at(50)), wait(600));
         assert_eq!(decide(policy, &outbound(13, first), retry(), at(60)), Next::GiveUp("502".into()));
-        assert_eq!(decide(policy, &outbound(1, first), DeliveryResult::Rejected("gone".into()), at(0)), Next::GiveUp("gone".into()));
+        assert_eq!(
+            decide(policy, &outbound(1, first), DeliveryResult::Rejected("gone".into()), at(0)),
+            Next::GiveUp("gone".into())
+        );
     }
 
     #[test]

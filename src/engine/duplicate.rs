@@ -22,8 +22,8 @@ pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, event: &InboundEvent) -> Result
 
 /// Under which key an event is remembered.
 pub(super) fn key(event: &InboundEvent, id: &ForeignId) -> (ForeignKey, ForeignKey, ForeignKey) {
-    let source = &event.source;
-    (ForeignKey::of(source.channel.as_str()), ForeignKey::of(source.platform_id.as_str()), ForeignKey::of(id.as_str()))
+    let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
+    (channel, chat, ForeignKey::of(id))
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.
@@ -72,7 +72,11 @@ fn look_again(
         messages::update(cx, txn, id, |message| message.trigger = true)?;
         journal::of_message(cx, txn, id, Event::Raised)?;
         // The agent may have it as context already; files are immutable, so the old one goes first.
-        effects.push(Effect::Discard(Discard { session: message.session, seqs: vec![message.seq], agent_files: vec![] }));
+        effects.push(Effect::Discard(Discard {
+            session: message.session,
+            seqs: vec![message.seq],
+            agent_files: vec![],
+        }));
         wake::wake(cx, txn, message.session, effects)?;
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }

@@ -70,11 +70,29 @@ mod tests {
         let known = Standing::Known(Reason::Member);
         for (engage, senders, ignored, standing, expected) in [
             (always(), SenderScope::All, Ignored::Drop, known, (Decision::Engaged, Reason::PatternMatch)),
-            (always(), SenderScope::All, Ignored::Accumulate, Standing::Stranger, (Decision::Refused, Reason::UnknownSenderStrict)),
-            (never(), SenderScope::All, Ignored::Accumulate, Standing::Stranger, (Decision::Accumulated, Reason::PatternMismatch)),
+            (
+                always(),
+                SenderScope::All,
+                Ignored::Accumulate,
+                Standing::Stranger,
+                (Decision::Refused, Reason::UnknownSenderStrict),
+            ),
+            (
+                never(),
+                SenderScope::All,
+                Ignored::Accumulate,
+                Standing::Stranger,
+                (Decision::Accumulated, Reason::PatternMismatch),
+            ),
             (never(), SenderScope::All, Ignored::Drop, known, (Decision::Ignored, Reason::PatternMismatch)),
             (Engage::Mention, SenderScope::All, Ignored::Drop, known, (Decision::Ignored, Reason::NotMentioned)),
-            (Engage::Mention, SenderScope::All, Ignored::Accumulate, known, (Decision::Accumulated, Reason::NotMentioned)),
+            (
+                Engage::Mention,
+                SenderScope::All,
+                Ignored::Accumulate,
+                known,
+                (Decision::Accumulated, Reason::NotMentioned),
+            ),
         ] {
             let decided = decide_for(&wiring(engage, senders, ignored), standing, UnknownSenders::Strict);
             assert_eq!(decided, expected);

@@ -10,7 +10,7 @@ use crate::model::entity::Destination;
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::Session;
-use crate::state::Write;
+use crate::state::{self, Write};
 
 /// Messages of one session that lie in its mailbox at once; further ones follow when these are done.
 const EXPORTED_MAX: usize = 200;
@@ -39,15 +39,9 @@ pub(super) fn everything(
     build(cx, txn, session, effects, true)
 }
 
-fn build(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: SessionId,
-    effects: &mut Vec<Effect>,
-    exact: bool,
-) -> Result<Export> {
+fn build(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>, exact: bool) -> Result<Export> {
     let Some(session) = sessions::load(cx, txn, id)? else {
-        return Err(crate::state::Error::missing("sessions", &id));
+        return Err(state::Error::Missing { table: "sessions", key: id.to_string() });
     };
     let max_context = cx.db.agents.require(txn, &session.agent)?.settings.max_prompt_messages;
     let due = cx.db.ready.collect_prefix(txn, &id, EXPORTED_MAX)?;
@@ -111,7 +105,7 @@ fn destinations(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<Dest
                 _ => continue,
             },
         };
-        views.push(DestinationView { name: name.to_string(), display, target });
+        views.push(DestinationView { name: name.as_str().to_owned(), display, target });
     }
     Ok(views)
 }
@@ -119,7 +113,7 @@ fn destinations(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<Dest
 /// What agents said at once in turns that have not ended: the next incarnation should not say it again.
 fn already_sent(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<AlreadySent>> {
     let mut said = Vec::new();
-    for ((_, number), id) in cx.db.outbound_by_number.collect_prefix_rev(txn, &session, SAID_BACK_MAX)? {
+    for ((_, number), id) in cx.db.outbound_by_number.collect_last(txn, &session, SAID_BACK_MAX)? {
         let outbound = cx.db.outbound.require(txn, &id)?;
         let Author::Agent { .. } = outbound.author else { continue };
         let Some(question) = outbound.in_reply_to else { continue };

@@ -1,6 +1,6 @@
 //! Notes of what happened, for `why`.
 
-use super::{Cx, Result, ids};
+use super::{Cx, Result};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::journal::{Event, JournalEntry};
 use crate::state::Write;
@@ -17,7 +17,7 @@ pub(super) fn of_session(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, e
 
 /// Notes something that happened.
 pub(super) fn general(cx: &Cx<'_>, txn: &mut Write<'_>, entry: JournalEntry) -> Result<()> {
-    let id = ids::allocate(cx, txn)?;
+    let id = cx.db.allocate(txn)?;
     cx.db.journal.put(txn, &id, &entry)?;
     if let Some(message) = entry.message {
         cx.db.journal_by_message.put(txn, &(message, id), &())?;

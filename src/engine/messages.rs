@@ -1,6 +1,6 @@
 //! The one writer of messages: a row and all indexes that follow from its state change together.
 
-use super::{Cx, Result, ids};
+use super::{Cx, Result};
 use crate::model::address::Address;
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, MessageId, SessionId};
@@ -25,14 +25,14 @@ pub(super) struct NewMessage {
 
 /// Stores what an event says.
 pub(super) fn insert_body(cx: &Cx<'_>, txn: &mut Write<'_>, body: &Body) -> Result<BodyId> {
-    let id = ids::allocate(cx, txn)?;
+    let id = cx.db.allocate(txn)?;
     cx.db.bodies.put(txn, &id, body)?;
     Ok(id)
 }
 
 /// Stores a message that may go to its agent now.
 pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Result<MessageId> {
-    let id: MessageId = ids::allocate(cx, txn)?;
+    let id: MessageId = cx.db.allocate(txn)?;
     let message = Message {
         session: new.session,
         agent: new.agent,

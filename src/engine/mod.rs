@@ -12,16 +12,15 @@ use crate::model::time::Moment;
 use crate::state::{self, Tables, Write};
 
 mod access;
+mod agents;
 mod attempt;
 mod chats;
-pub mod commit;
 mod configure;
 mod context;
 mod deliver;
 mod duplicate;
 mod engage;
 mod export;
-mod ids;
 mod ingest;
 mod journal;
 mod lifecycle;
@@ -29,6 +28,7 @@ mod messages;
 mod notice;
 mod outbox;
 pub mod pattern;
+mod people;
 mod places;
 mod remove;
 mod route;
@@ -38,6 +38,7 @@ mod stuck;
 mod sweep;
 mod users;
 mod wake;
+mod wirings;
 
 /// What every transaction needs and none may change.
 pub struct Cx<'a> {

@@ -2,7 +2,7 @@
 
 use super::messages::NewMessage;
 use super::{Cx, Result, messages, outbox, sessions};
-use crate::model::address::Address;
+use crate::model::address::{Address, ChannelName};
 use crate::model::content::{Content, RawJson};
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::effect::Effect;
@@ -48,7 +48,8 @@ pub(super) fn delivery_failed(
 
 /// Leaves a note among a session's context; it does not start a turn.
 fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) -> Result<()> {
-    let content = Content { text: text.to_owned(), sender: None, sender_name: Some("system".to_owned()), raw: payload(text) };
+    let content =
+        Content { text: text.to_owned(), sender: None, sender_name: Some("system".to_owned()), raw: payload(text) };
     let body = Body {
         content,
         kind: MessageKind::System,
@@ -65,8 +66,9 @@ fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) 
 
 /// Says something on the owner's terminal, if there ever was one.
 fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
-    let terminal = ForeignKey::of(OWNER_CHANNEL);
-    let Some((_, chat)) = cx.db.chats_by_address.first_prefix(txn, &terminal)? else { return Ok(()) };
+    let Ok(terminal) = ChannelName::new(OWNER_CHANNEL) else { return Ok(()) };
+    let terminal = ForeignKey::of(&terminal);
+    let Some((_, chat)) = cx.db.chats_by_address.first_in(txn, &terminal)? else { return Ok(()) };
     let chat = cx.db.chats.require(txn, &chat)?;
     let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
     let notice = notice(cx, to, None, text.to_owned());

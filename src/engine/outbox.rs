@@ -1,6 +1,6 @@
 //! The one writer of outgoing messages: who may say what where, and the lanes in which it waits.
 
-use super::{Cx, Result, attempt, chats, ids, journal, sessions};
+use super::{Cx, Result, attempt, chats, journal, sessions};
 use crate::model::address::Address;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::effect::Effect;
@@ -76,14 +76,14 @@ pub(super) fn abandon(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, said
 
 /// Stores something Hearth itself says and puts it in a lane.
 pub(super) fn say(cx: &Cx<'_>, txn: &mut Write<'_>, notice: Outbound, effects: &mut Vec<Effect>) -> Result<()> {
-    let id = ids::allocate(cx, txn)?;
+    let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, &notice)?;
     enter_lane(cx, txn, id, &notice, effects)
 }
 
 /// Whether the session has said this before.
 pub(super) fn is_known(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, wire_id: &str) -> Result<bool> {
-    Ok(cx.db.outbound_by_wire.get(txn, &(session, Text::new(wire_id)))?.is_some())
+    Ok(cx.db.outbound_by_wire.get(txn, &(session, Text::new(wire_id)?))?.is_some())
 }
 
 /// Puts a message at the end of its lane; the first of a lane is attempted at once.
@@ -96,15 +96,14 @@ pub(super) fn enter_lane(
 ) -> Result<()> {
     let Some(to) = &outbound.to else { return Ok(()) };
     let lane = lane(to);
-    let waits_behind = cx.db.lanes.first_prefix(txn, &lane)?.is_some();
+    let waits_behind = cx.db.lanes.first_in(txn, &lane)?.is_some();
     cx.db.lanes.put(txn, &(lane.0, lane.1, lane.2, id), &())?;
     if waits_behind { Ok(()) } else { attempt::begin(cx, txn, id, effects) }
 }
 
 /// The lane of an address: messages of one lane go out in order.
 pub(super) fn lane(to: &Address) -> (ForeignKey, ForeignKey, Option<ForeignKey>) {
-    let thread = to.thread.as_ref().map(|thread| ForeignKey::of(thread.as_str()));
-    (ForeignKey::of(to.channel.as_str()), ForeignKey::of(to.platform_id.as_str()), thread)
+    ForeignKey::place(to)
 }
 
 fn from_agent(
@@ -139,9 +138,9 @@ fn store_said(
     (session, said): (SessionId, &Said),
     outbound: &Outbound,
 ) -> Result<OutboundId> {
-    let id = ids::allocate(cx, txn)?;
+    let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, outbound)?;
-    cx.db.outbound_by_wire.put(txn, &(session, Text::new(&said.wire_id)), &id)?;
+    cx.db.outbound_by_wire.put(txn, &(session, Text::new(said.wire_id.as_str())?), &id)?;
     if cx.db.outbound_by_number.get(txn, &(session, said.number))?.is_none() {
         cx.db.outbound_by_number.put(txn, &(session, said.number), &id)?;
     }
@@ -189,17 +188,10 @@ fn resolve_target(
     }
 }
 
-fn by_name(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
-    agent: AgentId,
-    name: &str,
-) -> Result<std::result::Result<Address, String>> {
+fn by_name(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, name: &str) -> Result<std::result::Result<Address, String>> {
     let unknown = || format!("the agent has no destination named {name:?}");
-    if name.len() > Text::MAX_BYTES {
-        return Ok(Err(unknown()));
-    }
-    let chat = match cx.db.destinations.get(txn, &(agent, Text::new(name)))? {
+    let Ok(key) = Text::new(name) else { return Ok(Err(unknown())) };
+    let chat = match cx.db.destinations.get(txn, &(agent, key))? {
         Some(Destination::Chat(chat)) => cx.db.chats.require(txn, &chat)?,
         Some(Destination::Agent(_)) => return Ok(Err("messages between agents are not carried yet".to_owned())),
         None => return Ok(Err(unknown())),

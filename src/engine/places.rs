@@ -14,7 +14,7 @@ pub(super) fn free(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool>
     }
     let parallel = cx.db.agents.require(txn, &agent)?.settings.max_parallel;
     let mut running = 0_u32;
-    for (session, _) in cx.db.live.collect_all(txn, cx.policy.rows_per_input)? {
+    for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         if sessions::load(cx, txn, session)?.is_some_and(|session| session.agent == agent) {
             running = running.saturating_add(1);
         }
@@ -25,7 +25,7 @@ pub(super) fn free(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool>
 /// Ends the incarnation that has been idle longest, if any is idle: somebody waits for its place.
 pub(super) fn make_room(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     let mut idle: Vec<(Awake, SessionId, u32)> = Vec::new();
-    for (session, number) in cx.db.live.collect_all(txn, cx.policy.rows_per_input)? {
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
         match incarnation.phase {
             // A place is about to become free already.
@@ -54,7 +54,7 @@ pub(super) fn fill(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) 
 fn waiting(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(MessageId, SessionId)>> {
     let mut found = Vec::new();
     let mut from = (SessionId::new(0), 0);
-    while let Some(((session, _), oldest)) = cx.db.ready.first_from(txn, &from)? {
+    while let Some(((session, _), oldest)) = cx.db.ready.first(txn, from..)? {
         found.push((oldest, session));
         if found.len() >= cx.policy.rows_per_input {
             break;
@@ -65,8 +65,8 @@ fn waiting(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(MessageId, SessionId)>> 
 }
 
 fn is_idle(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<bool> {
-    let claimed = cx.db.claims.first_prefix(txn, &session)?.is_some();
-    let due = cx.db.ready.first_prefix(txn, &session)?.is_some();
+    let claimed = cx.db.claims.first_in(txn, &session)?.is_some();
+    let due = cx.db.ready.first_in(txn, &session)?.is_some();
     Ok(!claimed && !due)
 }
 

@@ -21,7 +21,7 @@ pub(super) fn go_on(cx: &Cx<'_>, txn: &mut Write<'_>, rest: Continuation) -> Res
 
 /// Resumes the removal of agents that still have waiting messages: the backlog counts them.
 pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
-    for (agent, _) in cx.db.backlog.collect_all(txn, cx.policy.rows_per_input)? {
+    for (agent, _) in cx.db.backlog.collect_range(txn, .., cx.policy.rows_per_input)? {
         if cx.db.agents.get(txn, &agent)?.is_some_and(|agent| agent.archived.is_some()) {
             effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
         }

@@ -3,7 +3,7 @@
 use super::access::standing;
 use super::engage::{Facts, decide};
 use super::messages::NewMessage;
-use super::{Applied, Cx, Result, chats, duplicate, ids, messages, sessions, users, wake};
+use super::{Applied, Cx, Result, chats, duplicate, messages, sessions, users, wake};
 use crate::model::address::UserId;
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, Chat, Wiring};
@@ -28,7 +28,8 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Re
     if listeners.is_empty() {
         return nobody_listens(cx, txn, &event, (chat_id, &chat));
     }
-    let mut fan_out = FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
+    let mut fan_out =
+        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
     users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
     let mut wirings = Vec::with_capacity(listeners.len());
     for (agent_id, agent, wiring) in &listeners {
@@ -181,7 +182,7 @@ fn record_drop(
     chat: Option<ChatId>,
     (agent, reason): (Option<AgentId>, Reason),
 ) -> Result<()> {
-    let id: DropId = ids::allocate(cx, txn)?;
+    let id: DropId = cx.db.allocate(txn)?;
     let drop = Drop {
         at: cx.now.wall,
         channel: event.source.channel.clone(),
@@ -205,7 +206,8 @@ fn remember(
 ) -> Result<()> {
     let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
     let (channel, chat, message) = duplicate::key(event, &platform_message);
-    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) = (cx.now.wall, channel.clone(), chat.clone(), message.clone());
+    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
+        (cx.now.wall, channel.clone(), chat.clone(), message.clone());
     cx.db.seen.put(txn, &(channel, chat, message), &Seen { platform_message, at: cx.now.wall, messages, refused })?;
     cx.db.seen_by_time.put(txn, &by_time, &())
 }

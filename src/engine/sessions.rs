@@ -1,6 +1,6 @@
 //! Sessions: found by their route, made when there is none, kept in the workspace of their agent.
 
-use super::{Cx, Result, ids};
+use super::{Cx, Result};
 use crate::model::address::Address;
 use crate::model::entity::{Folder, SessionMode};
 use crate::model::id::{AgentId, ChatId, SessionId};
@@ -17,12 +17,12 @@ pub(super) fn resolve(
     route: Route,
     reply: Option<Address>,
 ) -> Result<SessionId> {
-    let by_route = (agent, RouteKey::of(&route));
+    let by_route = (agent, RouteKey::from(&route));
     if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
         return Ok(id);
     }
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
-    let id: SessionId = ids::allocate(cx, txn)?;
+    let id: SessionId = cx.db.allocate(txn)?;
     let session = Session {
         agent,
         route,
@@ -97,7 +97,8 @@ fn free_key(cx: &Cx<'_>, txn: &Write<'_>, fingerprint: Fingerprint) -> Result<Wo
             return Ok(key);
         }
     }
-    Err(state::Error::exhausted("workspaces", format!("65,536 workspaces share the fingerprint {fingerprint}")))
+    // Every discriminator of this fingerprint is taken: 65,536 workspaces collide.
+    Err(state::Error::Exists { table: "workspaces", key: format!("{fingerprint} with every discriminator") })
 }
 
 #[cfg(test)]

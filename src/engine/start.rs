@@ -8,7 +8,7 @@ use crate::state::Write;
 /// Asks after every incarnation that was not closed; the sweep does the rest.
 pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
     let mut effects = Vec::new();
-    for (session, number) in cx.db.live.collect_all(txn, cx.policy.rows_per_input)? {
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
         effects.push(match incarnation.phase {
             Phase::Collecting { .. } => Effect::CollectRest(session, number),

@@ -17,7 +17,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     for observation in observations {
         observe(cx, txn, observation)?;
     }
-    for (session, number) in cx.db.live.collect_all(txn, cx.policy.rows_per_input)? {
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         judge(cx, txn, (session, number), &mut effects)?;
     }
     ripen_messages(cx, txn)?;
@@ -84,8 +84,8 @@ fn claims_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<Awa
 fn ripen_messages(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
     let limit = cx.policy.rows_per_input / 2;
     let past_all_ids = MessageId::new(u64::MAX);
-    let later = cx.db.later.collect_up_to(txn, &(cx.now.wall, past_all_ids), limit)?;
-    let retries = cx.db.retries.collect_up_to(txn, &(cx.now.awake, past_all_ids), limit)?;
+    let later = cx.db.later.collect_range(txn, ..=(cx.now.wall, past_all_ids), limit)?;
+    let retries = cx.db.retries.collect_range(txn, ..=(cx.now.awake, past_all_ids), limit)?;
     let ids = later.into_iter().map(|((_, id), ())| id).chain(retries.into_iter().map(|((_, id), ())| id));
     for id in ids.collect::<Vec<_>>() {
         messages::update(cx, txn, id, |message| message.state = MessageState::Pending(Due::Now))?;
@@ -96,7 +96,7 @@ fn ripen_messages(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
 /// Outgoing messages whose time has come enter their lanes.
 fn ripen_outbound(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     let due = (cx.now.wall, OutboundId::new(u64::MAX));
-    for ((time, id), ()) in cx.db.outbound_later.collect_up_to(txn, &due, cx.policy.rows_per_input / 2)? {
+    for ((time, id), ()) in cx.db.outbound_later.collect_range(txn, ..=due, cx.policy.rows_per_input / 2)? {
         cx.db.outbound_later.delete(txn, &(time, id))?;
         let mut outbound = cx.db.outbound.require(txn, &id)?;
         outbound.state = OutState::Waiting { until: None, after: None };
@@ -109,6 +109,6 @@ fn ripen_outbound(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -
 fn due_heads(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<OutboundId>> {
     let due = (cx.now.awake, OutboundId::new(u64::MAX));
     // Points of earlier runs sort before this one's: what they waited for is due at once.
-    let heads = cx.db.lane_heads.collect_up_to(txn, &due, cx.policy.rows_per_input / 2)?;
+    let heads = cx.db.lane_heads.collect_range(txn, ..=due, cx.policy.rows_per_input / 2)?;
     Ok(heads.into_iter().map(|((_, id), ())| id).collect())
 }

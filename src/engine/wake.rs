@@ -15,7 +15,7 @@ pub(super) fn wake(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mu
         Some(number) => cx.db.incarnations.get(txn, &(id, number))?,
         None => None,
     };
-    let due = cx.db.ready.first_prefix(txn, &id)?.is_some();
+    let due = cx.db.ready.first_in(txn, &id)?.is_some();
     match decide(&session, incarnation.as_ref(), due) {
         Wake::Nothing => Ok(()),
         Wake::Export => {

@@ -267,6 +267,20 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.prefix(txn, prefix)?.take(limit).collect()
     }
 
+    /// The last rows whose keys begin with a prefix, at most `limit`, the last one first.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn collect_last(&self, txn: &Read<'_>, prefix: &impl Prefix<K>, limit: usize) -> Result<Vec<(K, V)>> {
+        let range = prefix_range(prefix);
+        let rows = self.bytes.rev_range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
+        let read = |row: heed::Result<(&[u8], &[u8])>| {
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            self.decode(key, value)
+        };
+        rows.take(limit).map(read).collect()
+    }
+
     /// At most `limit` rows whose keys begin with a prefix and come after a key: the next slice of a long walk.
     ///
     /// # Errors
