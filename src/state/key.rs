@@ -7,7 +7,8 @@
 
 use crate::model::entity::Role;
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId, TaskId,
+    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
+    TaskId,
 };
 use crate::model::session::{Discriminator, Fingerprint};
 use crate::model::{Awake, Timestamp};

@@ -12,7 +12,8 @@ use crate::model::configure::Settings;
 use crate::model::delivery::Outbound;
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId, TaskId,
+    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
+    TaskId,
 };
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
