@@ -80,6 +80,18 @@ pub enum Error {
         /// Kind of file system.
         kind: String,
     },
+    /// There is no store to read.
+    #[error("there is no store in {path}: run `hearth up`, or name another data directory (--data or HEARTH_DATA)")]
+    NoStore {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// An older Hearth made the store, without a table that is known now.
+    #[error("the store has no table {table} yet: let `hearth check` open it for writing once")]
+    NoTable {
+        /// Table.
+        table: &'static str,
+    },
     /// A row that must be there is not.
     #[error("table {table} has no row {key}")]
     Missing {

@@ -7,19 +7,27 @@
 #[macro_use]
 mod tables;
 
+mod env;
 pub mod envelope;
 pub mod error;
+mod filesystem;
 pub mod key;
+mod lock;
 pub mod meta;
+pub mod migrate;
 mod records;
+pub mod room;
 pub mod schema;
+pub mod store;
 pub mod table;
 pub mod text_key;
 
 pub use error::{Error, Result};
 pub use key::{KeyPart, Prefix};
 pub use meta::{Meta, Number};
+pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
+pub use store::{Options, Reader, Store};
 pub use table::{Index, Table};
 pub use tables::{About, Kind, Visitor};
 pub use text_key::{BadText, ForeignKey, RouteKey, Text};

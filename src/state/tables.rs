@@ -72,7 +72,8 @@ macro_rules! tables {
                 max_key_bytes: <$key as KeyPart>::MAX_BYTES,
             },)+];
 
-            const COUNT: usize = Self::ABOUT.len();
+            /// Number of tables.
+            pub(super) const COUNT: usize = Self::ABOUT.len();
 
             /// Typed handles on the tables, given in the order of the list.
             pub(super) fn from_bytes(tables: [ByteTable<'static>; Self::COUNT]) -> Self {
