@@ -41,7 +41,7 @@ pub(super) fn cap(
             break;
         }
         let capped = MessageState::Completed { how: Completion::ContextCapped, at: cx.now.wall };
-        messages::end(cx, txn, id, capped, effects)?;
+        messages::end(cx, txn, id, (capped, vec![]), effects)?;
         seqs.push(seq);
     }
     if seqs.len() >= limit {

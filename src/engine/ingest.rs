@@ -3,10 +3,10 @@
 use super::outbox::Accepted;
 use super::{Applied, Cx, Result, journal, lifecycle, messages, notice, outbox, places, sessions, wake};
 use crate::model::effect::{Discard, Effect};
-use crate::model::id::{MessageId, SessionId};
+use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::journal::Event;
-use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
+use crate::model::mailbox::{Answer, Collection, Found, Record};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::state::Write;
 
@@ -121,43 +121,48 @@ impl Intake {
         if !matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. }) {
             return Ok(());
         }
-        let trouble = self.answers(cx, txn, answers)?;
+        let (mut said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end(error, trouble.first().cloned(), cx);
-        let failed = match &state {
-            MessageState::Failed { error, .. } => Some(error.clone()),
-            _ => None,
-        };
-        messages::end(cx, txn, id, state, &mut self.effects)?;
-        match failed {
-            Some(error) if message.trigger => self.say_failed(cx, txn, (id, &message), &error),
-            _ => Ok(()),
+        if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger) {
+            said.extend(self.say_failed(cx, txn, (id, &message), error)?);
         }
+        messages::end(cx, txn, id, (state, said), &mut self.effects).map(drop)
     }
 
-    fn say_failed(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, of: (MessageId, &Message), error: &str) -> Result<()> {
+    fn say_failed(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        of: (MessageId, &Message),
+        error: &str,
+    ) -> Result<Option<OutboundId>> {
         journal::of_message(cx, txn, of.0, Event::GivenUp(error.to_owned()))?;
         notice::message_failed(cx, txn, of, error, &mut self.effects)
     }
 
-    /// Takes in the answers an end names; the reasons of those that cannot be taken in come back.
-    fn answers(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, answers: Vec<Answer>) -> Result<Vec<String>> {
-        let mut trouble = Vec::new();
+    /// Takes in the answers an end names: those on their way, and the reasons of those that cannot be taken in.
+    fn answers(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        answers: Vec<Answer>,
+    ) -> Result<(Vec<OutboundId>, Vec<String>)> {
+        let (mut said, mut trouble) = (Vec::new(), Vec::new());
         for answer in answers {
             match answer {
-                Answer::Read(said) => trouble.extend(self.answer(cx, txn, &said)?),
+                Answer::Read(text) => match outbox::accept(cx, txn, (self.session, &text), &mut self.effects)? {
+                    Accepted::Stored(id) => said.push(id),
+                    Accepted::Known => {}
+                    Accepted::Refused(reason) => {
+                        trouble.push(format!("the answer {} was refused: {reason}", text.wire_id));
+                    }
+                },
                 Answer::Missing(id) if outbox::is_known(cx, txn, self.session, &id)? => {}
                 Answer::Missing(id) => trouble.push(format!("the agent named the answer {id} and did not write it")),
                 Answer::Refused { id, reason } => trouble.push(format!("the answer {id} cannot be taken in: {reason}")),
             }
         }
-        Ok(trouble)
-    }
-
-    fn answer(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, said: &Said) -> Result<Option<String>> {
-        Ok(match outbox::accept(cx, txn, (self.session, said), &mut self.effects)? {
-            Accepted::Stored | Accepted::Known => None,
-            Accepted::Refused(reason) => Some(format!("the answer {} was refused: {reason}", said.wire_id)),
-        })
+        Ok((said, trouble))
     }
 }
 

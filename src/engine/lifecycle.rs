@@ -138,10 +138,10 @@ fn give_back(
         }
         Again::Never => {
             let error = format!("given up after {} tries; the last one ended with: {}", message.tries, describe(exit));
-            let failed = MessageState::Failed { error: error.clone(), at: cx.now.wall };
-            end(cx, txn, id, failed, effects)?;
             journal::of_message(cx, txn, id, Event::GivenUp(error.clone()))?;
-            notice::message_failed(cx, txn, (id, &message), &error, effects)?;
+            let told = notice::message_failed(cx, txn, (id, &message), &error, effects)?;
+            let failed = MessageState::Failed { error, at: cx.now.wall };
+            end(cx, txn, id, (failed, told.into_iter().collect()), effects)?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use super::{Cx, Result};
 use crate::model::address::Address;
 use crate::model::effect::{Effect, Settled};
-use crate::model::id::{AgentId, BodyId, MessageId, SessionId};
+use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Message, MessageState};
 use crate::state::Write;
 
@@ -65,17 +65,17 @@ pub(super) fn update(
     Ok(message)
 }
 
-/// Ends a message and tells its source.
+/// Ends a message and tells its source, together with what was said about it.
 pub(super) fn end(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     id: MessageId,
-    state: MessageState,
+    (state, answers): (MessageState, Vec<OutboundId>),
     effects: &mut Vec<Effect>,
 ) -> Result<Message> {
     let message = update(cx, txn, id, |message| message.state = state.clone())?;
     if let Some(source) = cx.db.bodies.require(txn, &message.body)?.source {
-        effects.push(Effect::Settled(Settled { message: id, source, state }));
+        effects.push(Effect::Settled(Settled { message: id, source, state, answers }));
     }
     Ok(message)
 }
@@ -104,15 +104,19 @@ fn index(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, message: &Message, row
     if let Some(table) = by_place {
         match row {
             Row::Add => table.put(txn, &place, &id)?,
-            Row::Remove => drop(table.delete(txn, &place)?),
+            Row::Remove => {
+                table.delete(txn, &place)?;
+            }
         }
     }
     match (&message.state, message.trigger, row) {
         (MessageState::Pending(Due::At(time)), true, Row::Add) => cx.db.later.put(txn, &(*time, id), &())?,
-        (MessageState::Pending(Due::At(time)), true, Row::Remove) => drop(cx.db.later.delete(txn, &(*time, id))?),
+        (MessageState::Pending(Due::At(time)), true, Row::Remove) => {
+            cx.db.later.delete(txn, &(*time, id))?;
+        }
         (MessageState::Pending(Due::Retry(until)), true, Row::Add) => cx.db.retries.put(txn, &(*until, id), &())?,
         (MessageState::Pending(Due::Retry(until)), true, Row::Remove) => {
-            drop(cx.db.retries.delete(txn, &(*until, id))?);
+            cx.db.retries.delete(txn, &(*until, id))?;
         }
         _ => {}
     }

@@ -15,6 +15,7 @@ mod access;
 mod agents;
 mod attempt;
 mod chats;
+pub mod commit;
 mod configure;
 mod context;
 mod deliver;

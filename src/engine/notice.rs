@@ -22,11 +22,14 @@ pub(super) fn message_failed(
     (id, message): (MessageId, &Message),
     error: &str,
     effects: &mut Vec<Effect>,
-) -> Result<()> {
-    let Some(to) = message.reply.clone() else { return tell_owner(cx, txn, &format!("{id} failed: {error}"), effects) };
+) -> Result<Option<OutboundId>> {
+    let Some(to) = message.reply.clone() else {
+        tell_owner(cx, txn, &format!("{id} failed: {error}"), effects)?;
+        return Ok(None);
+    };
     let text = format!("Your message could not be processed: {}", shortened(error));
     let notice = notice(cx, to, Some(id), text);
-    outbox::say(cx, txn, notice, effects)
+    outbox::say(cx, txn, notice, effects).map(Some)
 }
 
 /// Tells the agent, and the owner, that something it said never arrived.
@@ -72,7 +75,7 @@ fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Ef
     let chat = cx.db.chats.require(txn, &chat)?;
     let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
     let notice = notice(cx, to, None, text.to_owned());
-    outbox::say(cx, txn, notice, effects)
+    outbox::say(cx, txn, notice, effects).map(drop)
 }
 
 fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {

@@ -15,7 +15,7 @@ use crate::state::{ForeignKey, Text, Write};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Accepted {
     /// It is on its way.
-    Stored,
+    Stored(OutboundId),
     /// It was stored before.
     Known,
     /// The agent may not say this, or not there; it is kept as refused.
@@ -57,7 +57,7 @@ pub(super) fn accept(
         OutState::Later(time) => cx.db.outbound_later.put(txn, &(time, id), &())?,
         _ => enter_lane(cx, txn, id, &outbound, effects)?,
     }
-    Ok(Accepted::Stored)
+    Ok(Accepted::Stored(id))
 }
 
 /// Keeps a final answer that no end named before its incarnation was gone. It is never sent.
@@ -75,10 +75,11 @@ pub(super) fn abandon(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, said
 }
 
 /// Stores something Hearth itself says and puts it in a lane.
-pub(super) fn say(cx: &Cx<'_>, txn: &mut Write<'_>, notice: Outbound, effects: &mut Vec<Effect>) -> Result<()> {
+pub(super) fn say(cx: &Cx<'_>, txn: &mut Write<'_>, notice: Outbound, effects: &mut Vec<Effect>) -> Result<OutboundId> {
     let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, &notice)?;
-    enter_lane(cx, txn, id, &notice, effects)
+    enter_lane(cx, txn, id, &notice, effects)?;
+    Ok(id)
 }
 
 /// Whether the session has said this before.

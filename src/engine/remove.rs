@@ -47,7 +47,7 @@ fn drop_messages(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut
         let mut seqs = Vec::new();
         for ((_, seq), id) in waiting {
             let dropped = MessageState::Dropped { reason: Reason::AgentRemoved, at: cx.now.wall };
-            messages::end(cx, txn, id, dropped, effects)?;
+            messages::end(cx, txn, id, (dropped, vec![]), effects)?;
             seqs.push(seq);
         }
         left = left.saturating_sub(seqs.len());
