@@ -123,7 +123,8 @@ impl Intake {
         }
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end(error, trouble.first().cloned(), cx);
-        if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger) {
+        // A failed turn may have said itself what went wrong.
+        if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
             said.extend(self.say_failed(cx, txn, (id, &message), error)?);
         }
         messages::end(cx, txn, id, (state, said), &mut self.effects).map(drop)
