@@ -1,3 +1,4 @@
 //! Hearth: a host daemon for personal AI agents.
+pub mod channel;
 pub mod config;
 pub mod model;
