@@ -4,6 +4,8 @@
 //! `runtime` asks for the environment that references name and for the search path of its children.
 
 pub mod env;
+pub mod file;
 pub mod paths;
 
+pub use file::BadFile;
 pub use paths::{BadPlace, Paths};
