@@ -1,6 +1,8 @@
 //! Hearth: a host daemon for personal AI agents.
 
+pub mod channel;
 pub mod clock;
+pub mod config;
 pub mod engine;
 pub mod model;
 pub mod state;

@@ -1,0 +1,164 @@
+//! `[[agents]]`.
+
+use super::section::{Keys, Pair, Problems, Section, excerpt};
+use super::{COUNT_MAX, Once};
+use crate::config::env::is_env_name;
+use crate::model::configure::Change;
+use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
+
+const AGENTS: Keys = Keys {
+    place: "[[agents]]",
+    known: &[
+        "name",
+        "folder",
+        "provider",
+        "command",
+        "env",
+        "model",
+        "effort",
+        "trust",
+        "unconfined",
+        "blocked_tools",
+        "max_prompt_messages",
+        "max_parallel",
+    ],
+    later: &["timezone", "network", "mounts", "packages", "mcp_servers", "skills", "limits"],
+};
+
+/// Context messages that reach a prompt when the file does not say; the peer's number.
+const PROMPT_MESSAGES: u32 = 10;
+
+/// Incarnations of one agent that run at once when the file does not say.
+const PARALLEL: u32 = 4;
+
+const PROVIDERS: [(&str, ProviderKind); 3] =
+    [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
+
+const TRUSTS: [(&str, Trust); 3] =
+    [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
+
+/// Variables that the runner sets for the agent; a configured one would be lost or do harm.
+const OWNED: [&str; 4] = ["HOME", "PATH", "NANOCLAW_SESSION_NAME", "CLAUDE_SESSION_ID"];
+
+pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
+    let mut once = Once::default();
+    let mut changes = Vec::new();
+    for section in top.tables(problems, "agents", &AGENTS) {
+        let folder = folder(problems, &section);
+        let settings = settings(problems, &section, folder.as_ref());
+        let Some(folder) = folder else { continue };
+        if once.note(problems, section.at(), format!("the agent `{folder}`")) {
+            changes.push(Change::PutAgent(folder, settings));
+        }
+    }
+    changes
+}
+
+fn folder(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<Folder> {
+    section.needed(problems, "folder")?;
+    section.folder(problems, "folder").map(|(_, folder)| folder)
+}
+
+fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&Folder>) -> AgentSettings {
+    let name = section.line(problems, "name");
+    let count = |problems: &mut _, key, least| section.number(problems, key, least..=COUNT_MAX);
+    let settings = AgentSettings {
+        name: name.unwrap_or_else(|| folder.map(Folder::to_string).unwrap_or_default()),
+        provider: section.word(problems, "provider", &PROVIDERS).unwrap_or(ProviderKind::Echo),
+        command: command(problems, section),
+        env: env(problems, section),
+        model: section.line(problems, "model"),
+        effort: section.line(problems, "effort"),
+        trust: section.word(problems, "trust", &TRUSTS).unwrap_or(Trust::Untrusted),
+        unconfined: section.flag(problems, "unconfined").unwrap_or(false),
+        blocked_tools: blocked_tools(problems, section),
+        max_prompt_messages: count(problems, "max_prompt_messages", 0).unwrap_or(PROMPT_MESSAGES),
+        max_parallel: count(problems, "max_parallel", 1).unwrap_or(PARALLEL),
+    };
+    check_provider(problems, section, &settings);
+    settings
+}
+
+/// What a provider needs, and what it must be allowed.
+fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: &AgentSettings) {
+    let place = |key| section.get(key).map_or(section.at(), |value| value.span().start);
+    let said = section.get("command").is_some();
+    match settings.provider {
+        ProviderKind::Echo if said => {
+            problems.add(
+                place("command"),
+                "the provider `echo` runs no command; remove it, or write `provider = \"command\"`",
+            );
+        }
+        ProviderKind::Command if !said => {
+            let what = "the provider `command` needs one; add `command = [\"program\", \"argument\"]`";
+            problems.add(place("provider"), what);
+        }
+        ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude => {}
+    }
+    if settings.provider != ProviderKind::Echo && !settings.unconfined {
+        let word = PROVIDERS.iter().find(|(_, kind)| *kind == settings.provider).map_or("", |(word, _)| word);
+        let what = format!(
+            "an agent with the provider `{word}` has all the rights of your user, because there is no confinement yet; \
+             write `unconfined = true` in it if that is what you want"
+        );
+        problems.add(place("provider"), what);
+    }
+}
+
+fn command(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
+    let words = section.texts(problems, "command");
+    if words.first().is_some_and(|(_, program)| program.trim().is_empty()) {
+        problems.add(words.first().map_or(0, |(at, _)| *at), "`command` begins with the program; name it");
+    }
+    if let Some(value) = section.get("command")
+        && value.get_ref().as_array().is_some_and(|list| list.is_empty())
+    {
+        problems.add(value.span().start, "`command` is empty; name the program, or leave it out");
+    }
+    for (at, _) in words.iter().filter(|(_, word)| word.contains('\0')) {
+        problems.add(*at, "`command` contains a NUL character, which no program can be given; remove it");
+    }
+    words.into_iter().map(|(_, word)| word.to_owned()).collect()
+}
+
+fn blocked_tools(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
+    let tools = section.texts(problems, "blocked_tools");
+    for (at, _) in tools.iter().filter(|(_, tool)| tool.trim().is_empty() || tool.chars().any(char::is_control)) {
+        problems.add(*at, "`blocked_tools` has an entry that is no tool's name; correct or remove it");
+    }
+    tools.into_iter().map(|(_, tool)| tool.to_owned()).collect()
+}
+
+/// Sorted by name. Values are never part of a message: one may be a secret that should have been a reference.
+fn env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<(String, EnvValue)> {
+    let mut env = Vec::new();
+    for Pair { name, name_at, text, text_at } in section.pairs(problems, "env") {
+        let owned = OWNED.contains(&name) || name.starts_with("HEARTH_");
+        if !is_env_name(name) {
+            let what = "is no name of a variable; use letters, digits and `_`, not beginning with a digit";
+            problems.add(name_at, format!("`{}` {what}", excerpt(name)));
+        } else if owned {
+            problems.add(name_at, format!("`{name}` is set by Hearth for every agent; remove it"));
+        }
+        match env_value(text) {
+            Ok(value) => env.push((name.to_owned(), value)),
+            Err(what) => problems.add(text_at, format!("the value of `{}` {what}", excerpt(name))),
+        }
+    }
+    env.sort_by(|a: &(String, EnvValue), b| a.0.cmp(&b.0));
+    env
+}
+
+fn env_value(text: &str) -> Result<EnvValue, &'static str> {
+    let reference = |good: bool, what| if good { Ok(EnvValue::Reference(text.to_owned())) } else { Err(what) };
+    if text.contains('\0') {
+        return Err("contains a NUL character, which no variable can hold; remove it");
+    }
+    match text.split_once(':') {
+        Some(("env", name)) => reference(is_env_name(name), "names no variable; write \"env:NAME\""),
+        Some(("file", path)) => reference(path.starts_with('/'), "names no absolute path; write \"file:/path\""),
+        Some(("cmd", line)) => reference(!line.trim().is_empty(), "names no command; write \"cmd:program argument\""),
+        _ => Ok(EnvValue::Plain(text.to_owned())),
+    }
+}

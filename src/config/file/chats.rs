@@ -1,0 +1,130 @@
+//! `[[chats]]` and `[[chats.wirings]]`.
+
+use super::Once;
+use super::section::{Keys, Problems, Section};
+use crate::model::address::{BadName, ChannelName, ForeignId};
+use crate::model::configure::{Change, ChatSpec, WiringSpec};
+use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
+
+const CHATS: Keys = Keys {
+    place: "[[chats]]",
+    known: &["channel", "platform_id", "name", "group", "unknown_senders", "wirings"],
+    later: &[],
+};
+
+const WIRINGS: Keys = Keys {
+    place: "[[chats.wirings]]",
+    known: &["agent", "engage", "pattern", "senders", "ignored", "session", "priority"],
+    later: &[],
+};
+
+const UNKNOWN_SENDERS: [(&str, UnknownSenders); 3] = [
+    ("strict", UnknownSenders::Strict),
+    ("request_approval", UnknownSenders::RequestApproval),
+    ("public", UnknownSenders::Public),
+];
+
+const SENDERS: [(&str, SenderScope); 2] = [("all", SenderScope::All), ("known", SenderScope::Known)];
+
+const IGNORED: [(&str, Ignored); 2] = [("drop", Ignored::Drop), ("accumulate", Ignored::Accumulate)];
+
+const SESSIONS: [(&str, SessionMode); 3] = [
+    ("shared", SessionMode::Shared),
+    ("per-thread", SessionMode::PerThread),
+    ("agent-shared", SessionMode::AgentShared),
+];
+
+/// `engage` as the file says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Pattern,
+    Mention,
+}
+
+const MODES: [(&str, Mode); 2] = [("pattern", Mode::Pattern), ("mention", Mode::Mention)];
+
+/// A mode that needs sessions to remember engagements.
+const STICKY: &str = "mention-sticky";
+
+pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
+    let mut once = Once::default();
+    let mut changes = Vec::new();
+    for section in top.tables(problems, "chats", &CHATS) {
+        let channel = named(problems, &section, "channel", |text| ChannelName::new(text));
+        let platform_id = named(problems, &section, "platform_id", platform_id);
+        let name = section.line(problems, "name");
+        let group = section.flag(problems, "group").unwrap_or(false);
+        let unknown_senders = section.word(problems, "unknown_senders", &UNKNOWN_SENDERS);
+        let unknown_senders = unknown_senders.unwrap_or(UnknownSenders::RequestApproval);
+        let wirings = wirings(problems, &section);
+        let (Some(channel), Some(platform_id)) = (channel, platform_id) else { continue };
+        if once.note(problems, section.at(), format!("the chat `{platform_id}` on `{channel}`")) {
+            let chat = ChatSpec { channel, platform_id, name, group, unknown_senders, wirings };
+            changes.push(Change::PutChat(chat));
+        }
+    }
+    changes
+}
+
+/// A name from outside that has to be there.
+fn named<T>(
+    problems: &mut Problems<'_>,
+    section: &Section<'_>,
+    key: &str,
+    read: fn(&str) -> Result<T, BadName>,
+) -> Option<T> {
+    let (at, text) = section.needed(problems, key)?;
+    read(text).map_err(|error| problems.add(at, format!("{error}; write it as the channel gives it"))).ok()
+}
+
+fn platform_id(text: &str) -> Result<ForeignId, BadName> {
+    let what = "the platform id";
+    ForeignId::optional(what, Some(text.to_owned()))?.ok_or(BadName::Empty { what })
+}
+
+fn wirings(problems: &mut Problems<'_>, chat: &Section<'_>) -> Vec<WiringSpec> {
+    let mut once = Once::default();
+    let mut wirings = Vec::new();
+    for section in chat.tables(problems, "wirings", &WIRINGS) {
+        section.needed(problems, "agent");
+        let agent = section.folder(problems, "agent");
+        let engage = engage(problems, &section);
+        let senders = section.word(problems, "senders", &SENDERS).unwrap_or(SenderScope::All);
+        let ignored = section.word(problems, "ignored", &IGNORED).unwrap_or(Ignored::Drop);
+        let session = section.word(problems, "session", &SESSIONS).unwrap_or(SessionMode::Shared);
+        let bounds = i64::from(i32::MIN)..=i64::from(i32::MAX);
+        let priority = section.number(problems, "priority", bounds).unwrap_or(0);
+        let Some((_, agent)) = agent else { continue };
+        if once.note(problems, section.at(), format!("the wiring to `{agent}` in this chat")) {
+            wirings.push(WiringSpec { agent, engage, senders, ignored, session, priority });
+        }
+    }
+    wirings
+}
+
+/// When the agent takes a message; whether the pattern compiles is for the transaction to say, which has the compiler.
+fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
+    let mode = match section.get("engage") {
+        Some(value) if value.get_ref().as_str() == Some(STICKY) => {
+            let what = format!("`engage = \"{STICKY}\"` is not yet possible; write \"mention\" or \"pattern\"");
+            problems.add(value.span().start, what);
+            return Engage::Mention;
+        }
+        Some(_) => section.word(problems, "engage", &MODES),
+        None => Some(Mode::Mention),
+    };
+    let pattern = section.text(problems, "pattern");
+    match (mode, pattern) {
+        (Some(Mode::Pattern), Some((_, pattern))) => Engage::Pattern(pattern.to_owned()),
+        (Some(Mode::Pattern), None) if section.get("pattern").is_none() => {
+            let what = "`pattern` is missing beside `engage = \"pattern\"`; add it (\".\" is every message)";
+            problems.add(section.at(), what);
+            Engage::Mention
+        }
+        (Some(Mode::Mention), Some((at, _))) => {
+            problems.add(at, "`pattern` means nothing without `engage = \"pattern\"`; add that, or remove the pattern");
+            Engage::Mention
+        }
+        _ => Engage::Mention,
+    }
+}

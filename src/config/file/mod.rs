@@ -1,0 +1,141 @@
+//! `hearth.toml`: text -> what the operator wants the entities to be.
+//!
+//! Everything wrong with a file is reported together, each problem with its line and what to do about it. Agents are
+//! referred to by their folder; one that is not in the file may be in the store, which is for the transaction to say.
+
+mod agents;
+mod chats;
+mod section;
+mod users;
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::model::configure::{Change, Configure, Settings};
+use crate::model::entity::{Folder, Origin};
+use section::{Keys, Problems, Section};
+
+/// Version of the file's form that this Hearth reads.
+const SCHEMA: i64 = 1;
+
+/// The least a store can do with: an empty one has a page for each table, and deletions need room too.
+const STORE_BYTES_MIN: i64 = 4 * 1024 * 1024;
+
+/// Most of anything that is counted in agents' runs or messages.
+const COUNT_MAX: i64 = 1_000;
+
+const TOP: Keys = Keys {
+    place: "the top of the file",
+    known: &["schema", "default_agent", "store_max_bytes", "max_containers", "agents", "users", "chats"],
+    later: &["timezone", "channels", "retention"],
+};
+
+/// Everything that is wrong with a file, in the order of its lines; one line of text each.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct BadFile {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct Problem {
+    /// The file, as it was named.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, and after a semicolon what to do.
+    pub what: String,
+}
+
+/// Reads a file; `name` is what messages call it.
+///
+/// The changes come in an order in which each finds what it refers to: agents, users, chats, settings. Settings are only
+/// there if the file has one of them, because absence changes nothing.
+///
+/// # Errors
+/// [`BadFile`] with everything that is wrong.
+pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
+    let mut problems = Problems::new(name, text);
+    let (top, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let at = error.span().map_or(0, |span| span.start);
+        problems.add(at, format!("{}; correct the TOML", error.message()));
+    }
+    let changes = if errors.is_empty() { changes(&mut problems, &top) } else { Vec::new() };
+    problems.finish(Configure { changes, origin: Origin::File })
+}
+
+fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Change> {
+    let top = Section::new(&TOP, 0, top.get_ref());
+    if !schema(problems, &top) {
+        return Vec::new();
+    }
+    top.check_keys(problems);
+    let agents = agents::read(problems, &top);
+    let users = users::read(problems, &top);
+    let chats = chats::read(problems, &top);
+    let settings = settings(problems, &top);
+    agents.into_iter().chain(users).chain(chats).chain(settings).collect()
+}
+
+/// Whether the rest of the file means what this version thinks it means.
+fn schema(problems: &mut Problems<'_>, top: &Section<'_>) -> bool {
+    let Some(value) = top.get("schema") else {
+        problems.add(0, "`schema` is missing; write `schema = 1` at the top of the file");
+        return true;
+    };
+    let Some(version) = top.integer(problems, "schema") else { return true };
+    if version == SCHEMA {
+        return true;
+    }
+    problems.add(
+        value.span().start,
+        if version > SCHEMA {
+            format!("schema {version} is newer than this Hearth, which reads schema {SCHEMA}; use a newer Hearth")
+        } else {
+            format!("there is no schema {version}; write `schema = {SCHEMA}`")
+        },
+    );
+    version < SCHEMA
+}
+
+fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
+    let settings = Settings {
+        default_agent: top.folder(problems, "default_agent").map(|(_, folder)| folder),
+        store_max_bytes: top.number(problems, "store_max_bytes", STORE_BYTES_MIN..=i64::MAX),
+        max_containers: top.number(problems, "max_containers", 1..=COUNT_MAX),
+    };
+    (settings != Settings::default()).then_some(Change::PutSettings(settings))
+}
+
+/// Where things were first seen, to tell of a second one.
+#[derive(Default)]
+struct Once(BTreeMap<String, usize>);
+
+impl Once {
+    /// Notes a thing at an offset; true if it is new.
+    fn note(&mut self, problems: &mut Problems<'_>, at: usize, thing: String) -> bool {
+        let Some(first) = self.0.get(&thing) else {
+            self.0.insert(thing, at);
+            return true;
+        };
+        let lines = (problems.line(*first), problems.line(at));
+        problems.add(at, format!("{thing} is there twice, in lines {} and {}; keep one of them", lines.0, lines.1));
+        false
+    }
+}
+
+/// Reads a folder; its error is the problem's text.
+fn folder(text: &str) -> Result<Folder, String> {
+    Folder::new(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! Tables of the file with their typed fields, and the problems found on the way.
+
+use std::ops::RangeInclusive;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{BadFile, Problem, TOP, folder};
+use crate::model::entity::Folder;
+
+/// How alike a mistyped key and a known one have to be, of 1.
+const NEAR: f64 = 0.6;
+
+/// Problems of one file, collected while it is read.
+pub(super) struct Problems<'t> {
+    file: &'t str,
+    text: &'t str,
+    found: Vec<Problem>,
+}
+
+impl<'t> Problems<'t> {
+    pub(super) fn new(file: &'t str, text: &'t str) -> Self {
+        Self { file, text, found: Vec::new() }
+    }
+
+    /// Notes a problem at a byte offset.
+    pub(super) fn add(&mut self, at: usize, what: impl Into<String>) {
+        let before = self.before(at);
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let (file, line) = (self.file.to_owned(), self.line(at));
+        self.found.push(Problem { file, line, column, what: what.into() });
+    }
+
+    /// The line of a byte offset, from 1.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.before(at).matches('\n').count() + 1
+    }
+
+    fn before(&self, at: usize) -> &'t str {
+        let at = self.text.floor_char_boundary(at.min(self.text.len()));
+        self.text.get(..at).unwrap_or_default()
+    }
+
+    /// The value if there was no problem.
+    pub(super) fn finish<T>(mut self, value: T) -> Result<T, BadFile> {
+        self.found.sort();
+        self.found.dedup();
+        if self.found.is_empty() { Ok(value) } else { Err(BadFile { problems: self.found }) }
+    }
+}
+
+/// The keys a kind of table may have.
+pub(super) struct Keys {
+    /// What messages call the table.
+    pub(super) place: &'static str,
+    /// What can be said.
+    pub(super) known: &'static [&'static str],
+    /// What will be possible.
+    pub(super) later: &'static [&'static str],
+}
+
+/// One table.
+pub(super) struct Section<'d> {
+    keys: &'static Keys,
+    at: usize,
+    table: &'d DeTable<'d>,
+}
+
+impl<'d> Section<'d> {
+    pub(super) fn new(keys: &'static Keys, at: usize, table: &'d DeTable<'d>) -> Self {
+        Self { keys, at, table }
+    }
+
+    /// Where the table begins.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Tells of keys that mean nothing here, or nothing yet.
+    pub(super) fn check_keys(&self, problems: &mut Problems<'_>) {
+        let Keys { place, known, later } = self.keys;
+        for (key, _) in self.table {
+            let name = key.get_ref().as_ref();
+            if later.contains(&name) {
+                problems.add(key.span().start, format!("`{name}` is not yet possible in {place}; leave it out"));
+            } else if !known.contains(&name) {
+                let advice = advice(name, self.keys);
+                problems.add(key.span().start, format!("unknown key `{}` in {place}; {advice}", excerpt(name)));
+            }
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'d Spanned<DeValue<'d>>> {
+        self.table.get(key)
+    }
+
+    fn wrong_type(&self, problems: &mut Problems<'_>, key: &str, wanted: &str) {
+        if let Some(value) = self.get(key) {
+            let found = value.get_ref().type_str();
+            problems.add(value.span().start, format!("`{key}` is {}; write {wanted}", with_article(found)));
+        }
+    }
+
+    /// A string, with its place.
+    pub(super) fn text(&self, problems: &mut Problems<'_>, key: &str) -> Option<(usize, &'d str)> {
+        let value = self.get(key)?;
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.wrong_type(problems, key, "a string, in quotes");
+        }
+        Some((value.span().start, text?))
+    }
+
+    /// A string that has to be there.
+    pub(super) fn needed(&self, problems: &mut Problems<'_>, key: &str) -> Option<(usize, &'d str)> {
+        if self.get(key).is_none() {
+            problems.add(self.at, format!("`{key}` is missing in {}; add it", self.keys.place));
+        }
+        self.text(problems, key)
+    }
+
+    /// A string for people: one line, not empty.
+    pub(super) fn line(&self, problems: &mut Problems<'_>, key: &str) -> Option<String> {
+        let (at, text) = self.text(problems, key)?;
+        if text.trim().is_empty() || text.chars().any(char::is_control) {
+            problems.add(at, format!("`{key}` must be one line of text; correct it or leave it out"));
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    /// An agent's folder.
+    pub(super) fn folder(&self, problems: &mut Problems<'_>, key: &str) -> Option<(usize, Folder)> {
+        let (at, text) = self.text(problems, key)?;
+        folder(text).map_err(|what| problems.add(at, what)).ok().map(|folder| (at, folder))
+    }
+
+    /// One of some words.
+    pub(super) fn word<T: Copy>(&self, problems: &mut Problems<'_>, key: &str, words: &[(&str, T)]) -> Option<T> {
+        let (at, text) = self.text(problems, key)?;
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let all: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+            let (text, all) = (excerpt(text), all.join(" or "));
+            problems.add(at, format!("`{key}` cannot be \"{text}\"; write {all}"));
+        }
+        found
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, problems: &mut Problems<'_>, key: &str) -> Option<bool> {
+        let flag = self.get(key)?.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong_type(problems, key, "true or false");
+        }
+        flag
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self, problems: &mut Problems<'_>, key: &str) -> Option<i64> {
+        let value = self.get(key)?;
+        let Some(number) = value.get_ref().as_integer() else {
+            self.wrong_type(problems, key, "a whole number");
+            return None;
+        };
+        let parsed = i64::from_str_radix(number.as_str(), number.radix());
+        parsed
+            .map_err(|_| problems.add(value.span().start, format!("`{key}` is too large; write a smaller number")))
+            .ok()
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn number<T>(&self, problems: &mut Problems<'_>, key: &str, range: RangeInclusive<i64>) -> Option<T>
+    where
+        T: TryFrom<i64>,
+    {
+        let number = self.integer(problems, key)?;
+        if range.contains(&number) {
+            return T::try_from(number).ok();
+        }
+        let at = self.get(key).map_or(self.at, |value| value.span().start);
+        let bounds = match range.end() {
+            &i64::MAX => format!("at least {}", range.start()),
+            end => format!("from {} to {end}", range.start()),
+        };
+        problems.add(at, format!("`{key}` cannot be {number}; write a number {bounds}"));
+        None
+    }
+
+    /// A list of strings, each with its place.
+    pub(super) fn texts(&self, problems: &mut Problems<'_>, key: &str) -> Vec<(usize, &'d str)> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let Some(list) = value.get_ref().as_array() else {
+            self.wrong_type(problems, key, "a list of strings, in brackets");
+            return Vec::new();
+        };
+        let mut texts = Vec::new();
+        for item in list {
+            match item.get_ref().as_str() {
+                Some(text) => texts.push((item.span().start, text)),
+                None => {
+                    let found = with_article(item.get_ref().type_str());
+                    problems.add(item.span().start, format!("`{key}` has {found} in it; write strings only"));
+                }
+            }
+        }
+        texts
+    }
+
+    /// A table of strings: name, its place, value, its place.
+    pub(super) fn pairs(&self, problems: &mut Problems<'_>, key: &str) -> Vec<Pair<'d>> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(problems, key, "a table, in braces");
+            return Vec::new();
+        };
+        let mut pairs = Vec::new();
+        for (name, value) in table {
+            let (name_at, name) = (name.span().start, name.get_ref().as_ref());
+            match value.get_ref().as_str() {
+                Some(text) => pairs.push(Pair { name, name_at, text, text_at: value.span().start }),
+                None => {
+                    let found = with_article(value.get_ref().type_str());
+                    let what = format!("`{key}.{}` is {found}; write a string, in quotes", excerpt(name));
+                    problems.add(value.span().start, what);
+                }
+            }
+        }
+        pairs
+    }
+
+    /// The tables of `[[key]]`, with their keys checked.
+    pub(super) fn tables(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Vec<Section<'d>> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let wrong = format!("`{key}` must be a list of tables; begin each with {}", keys.place);
+        let Some(list) = value.get_ref().as_array() else {
+            problems.add(value.span().start, wrong);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in list {
+            match item.get_ref().as_table() {
+                Some(table) => sections.push(Section::new(keys, item.span().start, table)),
+                None => problems.add(item.span().start, wrong.clone()),
+            }
+        }
+        for section in &sections {
+            section.check_keys(problems);
+        }
+        sections
+    }
+}
+
+/// An entry of a table of strings.
+pub(super) struct Pair<'d> {
+    pub(super) name: &'d str,
+    pub(super) name_at: usize,
+    pub(super) text: &'d str,
+    pub(super) text_at: usize,
+}
+
+/// What to do about an unknown key.
+fn advice(name: &str, keys: &Keys) -> String {
+    let all = || keys.known.iter().chain(keys.later);
+    let alike = |known: &str| strsim::normalized_damerau_levenshtein(&name.to_lowercase(), known);
+    let nearest = all().map(|known| (alike(known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match nearest {
+        Some((score, known)) if score >= NEAR => format!("did you mean `{known}`?"),
+        _ if TOP.known.contains(&name) => "it belongs at the top of the file, before the first table".to_owned(),
+        _ => format!("possible are {}", keys.known.join(", ")),
+    }
+}
+
+fn with_article(name: &str) -> String {
+    let vowel = name.starts_with(['a', 'e', 'i', 'o', 'u']);
+    format!("{} {name}", if vowel { "an" } else { "a" })
+}
+
+/// The beginning of a text, safe to show.
+pub(super) fn excerpt(text: &str) -> String {
+    text.chars().take(60).flat_map(char::escape_debug).collect()
+}

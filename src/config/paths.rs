@@ -1,0 +1,483 @@
+//! Where Hearth keeps things: one data directory, and a socket that may have to lie elsewhere.
+
+use std::fs::{DirBuilder, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use super::env;
+use crate::model::entity::Folder;
+use crate::model::id::SessionId;
+use crate::model::session::Fingerprint;
+
+/// Longest path of a Unix socket on Linux (`sun_path` without its final NUL). macOS has 103, and a longer one fails there
+/// with an error of the system.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Every place Hearth uses. Made once from `--data` and the environment; no file is touched before [`Paths::create`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    data: PathBuf,
+    sockets: Vec<PathBuf>,
+    private_tmp: PathBuf,
+    uid: u32,
+}
+
+/// Why a place cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadPlace {
+    /// Neither `--data` nor the environment says where.
+    #[error("there is no data directory: HOME is not set; say where with --data DIR or HEARTH_DATA")]
+    Nowhere,
+    /// Somebody else's directory.
+    #[error(
+        "{path} belongs to the user with number {owner}, not to {uid}: run Hearth as that user, or say another directory with --data"
+    )]
+    Foreign {
+        /// The directory.
+        path: String,
+        /// Whose it is.
+        owner: u32,
+        /// Who we are.
+        uid: u32,
+    },
+    /// Others could change what is in it, or look at what must be private.
+    #[error("{path} is open to others (its mode is {mode:04o}): run `chmod {mend} {path}`")]
+    Open {
+        /// The directory.
+        path: String,
+        /// Its permissions.
+        mode: u32,
+        /// The change that closes it.
+        mend: &'static str,
+    },
+    /// A file, a link to nowhere, a device.
+    #[error("{path} is not a directory: move it away, or say another directory with --data")]
+    NotADirectory {
+        /// What is there.
+        path: String,
+    },
+    /// No path that a socket can have.
+    #[error(
+        "no usable place for the socket: {path} has {bytes} bytes, at most {max} are possible; use a shorter --data, or set XDG_RUNTIME_DIR",
+        max = SOCKET_PATH_MAX
+    )]
+    SocketPath {
+        /// The last place that was tried.
+        path: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The system says no.
+    #[error("cannot {what} {path}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// What decides where things are, so that tests need not change the environment.
+#[derive(Debug, Clone, Default)]
+struct Sources {
+    /// `--data`.
+    flag: Option<PathBuf>,
+    /// `HEARTH_DATA`.
+    hearth_data: Option<PathBuf>,
+    /// `XDG_DATA_HOME`; counts only if absolute.
+    xdg_data: Option<PathBuf>,
+    /// `HOME`.
+    home: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`, else where systemd puts it.
+    runtime: Option<PathBuf>,
+    /// Directory for the last resort, `/tmp`.
+    tmp: PathBuf,
+    /// Effective user.
+    uid: u32,
+}
+
+impl Paths {
+    /// Finds the places: `flag` is `--data`, then come `HEARTH_DATA`, `$XDG_DATA_HOME/hearth`, `~/.local/share/hearth`.
+    ///
+    /// # Errors
+    /// [`BadPlace`] when there is nowhere to go, or no socket path is short enough.
+    pub fn find(flag: Option<&Path>) -> Result<Self, BadPlace> {
+        let uid = rustix::process::geteuid().as_raw();
+        let runtime = env::directory("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
+        Self::decide(Sources {
+            flag: flag.map(Path::to_owned),
+            hearth_data: env::directory("HEARTH_DATA"),
+            xdg_data: env::directory("XDG_DATA_HOME"),
+            home: env::directory("HOME"),
+            runtime: Some(runtime),
+            tmp: "/tmp".into(),
+            uid,
+        })
+    }
+
+    fn decide(sources: Sources) -> Result<Self, BadPlace> {
+        let Sources { flag, hearth_data, xdg_data, home, runtime, tmp, uid } = sources;
+        let xdg = || xdg_data.filter(|dir| dir.is_absolute()).map(|dir| dir.join("hearth"));
+        let local = || home.map(|home| home.join(".local/share/hearth"));
+        let data = flag.or(hearth_data).or_else(xdg).or_else(local).ok_or(BadPlace::Nowhere)?;
+        let data = canonical(&data)?;
+        let private_tmp = tmp.join(format!("hearth-{uid}"));
+        let sockets = sockets(&data, runtime.as_deref(), &private_tmp, uid)?;
+        Ok(Self { data, sockets, private_tmp, uid })
+    }
+
+    /// Makes the data directory and what lies in it, and the directory of the socket, private to this user.
+    ///
+    /// # Errors
+    /// [`BadPlace`] when one of them cannot be made, is somebody else's or can be changed by others.
+    pub fn create(&self) -> Result<(), BadPlace> {
+        private_directory(&self.data, true)?;
+        self.check()?;
+        for dir in [self.store(), self.sessions(), self.groups(), self.homes(), self.run()] {
+            private_directory(&dir, false)?;
+            check_directory(&dir, self.uid)?;
+        }
+        if self.socket().starts_with(&self.private_tmp) {
+            private_directory(&self.private_tmp, false)?;
+            check_private(&self.private_tmp, self.uid)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the data directory is ours alone to change.
+    ///
+    /// # Errors
+    /// [`BadPlace`] when it is not, or is not there.
+    pub fn check(&self) -> Result<(), BadPlace> {
+        check_directory(&self.data, self.uid)
+    }
+
+    /// Whether there is a data directory.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.data.is_dir()
+    }
+
+    /// The data directory: absolute, links resolved as far as it exists.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Directory of the store.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.data.join("store")
+    }
+
+    /// Directory of the sessions' mailboxes.
+    #[must_use]
+    pub fn sessions(&self) -> PathBuf {
+        self.data.join("sessions")
+    }
+
+    /// One session's mailbox.
+    #[must_use]
+    pub fn session(&self, id: SessionId) -> PathBuf {
+        self.sessions().join(id.to_string())
+    }
+
+    /// Directory of the agent groups' folders.
+    #[must_use]
+    pub fn groups(&self) -> PathBuf {
+        self.data.join("groups")
+    }
+
+    /// An agent group's folder.
+    #[must_use]
+    pub fn group(&self, folder: &Folder) -> PathBuf {
+        self.groups().join(folder.as_str())
+    }
+
+    /// Directory of the agents' homes.
+    #[must_use]
+    pub fn homes(&self) -> PathBuf {
+        self.data.join("homes")
+    }
+
+    /// An agent's home.
+    #[must_use]
+    pub fn home(&self, folder: &Folder) -> PathBuf {
+        self.homes().join(folder.as_str())
+    }
+
+    /// Directory of what belongs to a running daemon.
+    #[must_use]
+    pub fn run(&self) -> PathBuf {
+        self.data.join("run")
+    }
+
+    /// The file on which a running daemon holds its lock.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.run().join("daemon.lock")
+    }
+
+    /// The file with the token that the socket demands; its writer makes it with mode 0600.
+    #[must_use]
+    pub fn token(&self) -> PathBuf {
+        self.run().join("token")
+    }
+
+    /// Where the daemon listens.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        self.sockets.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// Where a daemon may be listening, best guess first: one started with another runtime directory (by systemd, say)
+    /// is found at one of the others.
+    #[must_use]
+    pub fn sockets(&self) -> &[PathBuf] {
+        &self.sockets
+    }
+}
+
+/// Makes a path absolute and resolves links in the part of it that exists, so that one directory has one name.
+fn canonical(path: &Path) -> Result<PathBuf, BadPlace> {
+    let failed = |source| BadPlace::Io { what: "resolve", path: path.display().to_string(), source };
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    let mut missing = Vec::new();
+    let mut existing = absolute.as_path();
+    loop {
+        match existing.canonicalize() {
+            Ok(found) => return Ok(missing.into_iter().rev().fold(found, |path: PathBuf, name| path.join(name))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        match (existing.parent(), existing.components().next_back()) {
+            (Some(parent), Some(name @ (Component::Normal(_) | Component::ParentDir))) => {
+                missing.push(name.as_os_str());
+                existing = parent;
+            }
+            _ => return Ok(absolute),
+        }
+    }
+}
+
+/// The places a socket can have, best first; at least one. A directory that others can use is never one of them.
+fn sockets(data: &Path, runtime: Option<&Path>, tmp: &Path, uid: u32) -> Result<Vec<PathBuf>, BadPlace> {
+    let hash = Fingerprint::of_path(data.as_os_str().as_bytes()).number();
+    let name = format!("hearth-{:08x}.sock", (hash >> 32) ^ (hash & 0xffff_ffff));
+    let ours = |dir: &&Path| dir.is_absolute() && check_private(dir, uid).is_ok();
+    let refused = check_private(tmp, uid).err().filter(|error| !error.is_absence());
+    let last = tmp.join(&name);
+    let mut all = vec![data.join("run/hearth.sock")];
+    all.splice(0..0, runtime.filter(ours).map(|dir| dir.join(&name)));
+    if refused.is_none() {
+        all.push(last.clone());
+    }
+    all.retain(|path| path.as_os_str().len() <= SOCKET_PATH_MAX);
+    match (all.is_empty(), refused) {
+        (false, _) => Ok(all),
+        (true, Some(error)) => Err(error),
+        (true, None) => Err(BadPlace::SocketPath { bytes: last.as_os_str().len(), path: last.display().to_string() }),
+    }
+}
+
+/// Makes a directory with mode 0700; one that is there stays as it is.
+fn private_directory(path: &Path, parents: bool) -> Result<(), BadPlace> {
+    let made = DirBuilder::new().recursive(parents).mode(0o700).create(path);
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(BadPlace::Io { what: "create", path: path.display().to_string(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A directory of this user that nobody else can change. Links count as what they lead to: they lie in a directory that
+/// was checked before.
+fn check_directory(path: &Path, uid: u32) -> Result<(), BadPlace> {
+    let found = std::fs::metadata(path).map_err(|source| cannot_look(path, source))?;
+    check_owner(path, &found, uid, (0o022, "go-w"))
+}
+
+/// A directory, not a link, of this user that nobody else can even look into: what a socket needs where others can make
+/// files.
+fn check_private(path: &Path, uid: u32) -> Result<(), BadPlace> {
+    let found = std::fs::symlink_metadata(path).map_err(|source| cannot_look(path, source))?;
+    check_owner(path, &found, uid, (0o077, "go-rwx"))
+}
+
+fn check_owner(path: &Path, found: &Metadata, uid: u32, closed: (u32, &'static str)) -> Result<(), BadPlace> {
+    let (forbidden, mend) = closed;
+    let shown = || path.display().to_string();
+    let mode = found.mode() & 0o7777;
+    if !found.is_dir() {
+        Err(BadPlace::NotADirectory { path: shown() })
+    } else if found.uid() != uid {
+        Err(BadPlace::Foreign { path: shown(), owner: found.uid(), uid })
+    } else if mode & forbidden != 0 {
+        Err(BadPlace::Open { path: shown(), mode, mend })
+    } else {
+        Ok(())
+    }
+}
+
+fn cannot_look(path: &Path, source: io::Error) -> BadPlace {
+    BadPlace::Io { what: "look at", path: path.display().to_string(), source }
+}
+
+impl BadPlace {
+    /// Whether the place is only not there yet.
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn uid() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    fn sources(root: &Path) -> Sources {
+        Sources { home: Some(root.join("home")), tmp: root.join("tmp"), uid: uid(), ..Sources::default() }
+    }
+
+    fn directory(path: &Path, mode: u32) -> PathBuf {
+        DirBuilder::new().recursive(true).create(path).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.to_owned()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn the_flag_comes_first_then_the_environment_then_xdg_then_home() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let data = |sources: &Sources| Paths::decide(sources.clone()).unwrap().data().to_owned();
+        let mut given = sources(&root);
+        assert_eq!(data(&given), root.join("home/.local/share/hearth"));
+        given.xdg_data = Some("relative".into());
+        assert_eq!(data(&given), root.join("home/.local/share/hearth"), "XDG paths must be absolute");
+        given.xdg_data = Some(root.join("xdg"));
+        assert_eq!(data(&given), root.join("xdg/hearth"));
+        given.hearth_data = Some(root.join("env"));
+        assert_eq!(data(&given), root.join("env"));
+        given.flag = Some(root.join("flag"));
+        assert_eq!(data(&given), root.join("flag"));
+        let nowhere = Paths::decide(Sources { home: None, ..sources(&root) }).unwrap_err();
+        assert!(nowhere.to_string().contains("--data"), "{nowhere}");
+    }
+
+    #[test]
+    fn one_directory_has_one_name_before_and_after_it_exists() {
+        let root = tempfile::tempdir().unwrap();
+        let real = directory(&root.path().join("real"), 0o700);
+        std::os::unix::fs::symlink(&real, root.path().join("link")).unwrap();
+        let find =
+            || Paths::decide(Sources { flag: Some(root.path().join("link/a/b")), ..sources(root.path()) }).unwrap();
+        let before = find();
+        before.create().unwrap();
+        assert_eq!(before, find());
+        assert_eq!(before.data(), real.canonicalize().unwrap().join("a/b"));
+    }
+
+    #[test]
+    fn everything_made_is_private() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = Paths::decide(sources(root.path())).unwrap();
+        assert!(!paths.exists());
+        paths.create().unwrap();
+        paths.create().unwrap();
+        assert!(paths.exists());
+        for dir in
+            [paths.data().to_owned(), paths.store(), paths.sessions(), paths.groups(), paths.homes(), paths.run()]
+        {
+            assert_eq!(mode(&dir), 0o700, "{}", dir.display());
+        }
+    }
+
+    #[test]
+    fn directories_that_others_can_change_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let data = directory(&root.path().canonicalize().unwrap().join("data"), 0o775);
+        let paths = Paths::decide(Sources { flag: Some(data.clone()), ..sources(root.path()) }).unwrap();
+        let refused = paths.create().unwrap_err().to_string();
+        let shown = data.display();
+        assert_eq!(refused, format!("{shown} is open to others (its mode is 0775): run `chmod go-w {shown}`"));
+        directory(&data, 0o755);
+        paths.create().unwrap();
+        directory(&paths.groups(), 0o777);
+        assert!(paths.create().unwrap_err().to_string().contains("chmod go-w"));
+    }
+
+    #[test]
+    fn directories_of_others_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let data = directory(&root.path().join("data"), 0o700);
+        let paths = Paths::decide(Sources { flag: Some(data), uid: uid() + 1, ..sources(root.path()) }).unwrap();
+        let refused = paths.create().unwrap_err();
+        assert!(matches!(refused, BadPlace::Foreign { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("data");
+        std::fs::write(&data, "").unwrap();
+        let paths = Paths::decide(Sources { flag: Some(data), ..sources(root.path()) }).unwrap();
+        assert!(matches!(paths.create(), Err(BadPlace::NotADirectory { .. })));
+    }
+
+    #[test]
+    fn the_socket_lies_in_the_runtime_directory_if_that_is_ours() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let runtime = directory(&root.join("run"), 0o700);
+        let given = Sources { runtime: Some(runtime.clone()), ..sources(&root) };
+        let paths = Paths::decide(given.clone()).unwrap();
+        let name = paths.socket().file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(paths.socket().parent(), Some(runtime.as_path()));
+        assert!(name.starts_with("hearth-") && name.ends_with(".sock") && name.len() == 20, "{name}");
+        assert!(paths.sockets().contains(&paths.run().join("hearth.sock")), "and where it may be otherwise");
+
+        directory(&runtime, 0o755);
+        assert_eq!(Paths::decide(given.clone()).unwrap().socket(), paths.run().join("hearth.sock"));
+        std::fs::remove_dir(&runtime).unwrap();
+        std::os::unix::fs::symlink("/tmp", &runtime).unwrap();
+        assert_eq!(Paths::decide(given).unwrap().socket(), paths.run().join("hearth.sock"));
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_socket_falls_back_to_a_private_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let long = root.path().join("x".repeat(120));
+        let tmp = root.path().join("tmp");
+        directory(&tmp, 0o777);
+        let given = Sources { flag: Some(long), ..sources(root.path()) };
+        let paths = Paths::decide(given.clone()).unwrap();
+        let private = tmp.join(format!("hearth-{}", uid()));
+        assert_eq!(paths.socket().parent(), Some(private.as_path()));
+        paths.create().unwrap();
+        assert_eq!(mode(&private), 0o700);
+        std::os::unix::net::UnixListener::bind(paths.socket()).unwrap();
+
+        directory(&private, 0o755);
+        let refused = Paths::decide(given.clone()).unwrap_err().to_string();
+        assert!(refused.contains("chmod go-rwx"), "{refused}");
+        assert!(paths.create().is_err(), "checked again when it is used");
+
+        let nowhere = Sources { tmp: root.path().join("y".repeat(120)), ..given };
+        let refused = Paths::decide(nowhere).unwrap_err().to_string();
+        assert!(refused.contains("at most 107"), "{refused}");
+    }
+}
