@@ -3,6 +3,8 @@
 pub mod channel;
 pub mod clock;
 pub mod config;
+pub mod daemon;
 pub mod engine;
 pub mod model;
+pub mod socket;
 pub mod state;
