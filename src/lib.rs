@@ -5,6 +5,8 @@ pub mod clock;
 pub mod config;
 pub mod daemon;
 pub mod engine;
+pub mod mailbox;
 pub mod model;
+pub mod runtime;
 pub mod socket;
 pub mod state;
