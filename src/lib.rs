@@ -1,2 +1,3 @@
 //! Hearth: a host daemon for personal AI agents.
 pub mod model;
+pub mod runtime;
