@@ -198,7 +198,8 @@ mod tests {
         let ack = AckName { seq: 12, incarnation: 3, status: AckStatus::Processing };
         assert_eq!(ack.to_string(), "12.3.processing.json");
         assert_eq!(AckName::parse("12.3.processing.json"), Some(ack));
-        for name in ["012.3.processing.json", "12.3.done.json", "12.3.4.processing.json", "12.processing.json", ".json"] {
+        for name in ["012.3.processing.json", "12.3.done.json", "12.3.4.processing.json", "12.processing.json", ".json"]
+        {
             assert_eq!(AckName::parse(name), None, "{name}");
         }
     }
@@ -209,7 +210,9 @@ mod tests {
             assert!(is_safe_file_name(name), "{name}");
         }
         let long = "x".repeat(201);
-        for name in ["", ".", "..", "../evil.png", "/etc/passwd", "a/b", "w\\p.exe", "c\0.png", "a\nb", ".tmp-1-x", &long] {
+        for name in
+            ["", ".", "..", "../evil.png", "/etc/passwd", "a/b", "w\\p.exe", "c\0.png", "a\nb", ".tmp-1-x", &long]
+        {
             assert!(!is_safe_file_name(name), "{name:?}");
         }
     }
