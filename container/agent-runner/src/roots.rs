@@ -93,7 +93,9 @@ impl Start {
 fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
     let Some(text) = text else { return Ok(Roots::default()) };
     let invalid = |value: String, reason: String| StartError::Invalid { name: ROOTS_VARIABLE, value, reason };
-    let roots: Roots = match serde_json::from_str(&text) {
+    // By way of an object: a struct would also be read from an array.
+    let object = serde_json::from_str::<serde_json::Map<_, _>>(&text);
+    let roots: Roots = match object.and_then(|object| serde_json::from_value(object.into())) {
         Ok(roots) => roots,
         Err(error) => {
             let wanted = r#"it must be a JSON object like {"session":"/a","group":"/b","home":"/c"}"#;

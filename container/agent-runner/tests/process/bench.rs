@@ -50,6 +50,11 @@ impl Runner {
         wait_for("the runner to end", || self.child.try_wait().unwrap())
     }
 
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

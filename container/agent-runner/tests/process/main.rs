@@ -1,4 +1,8 @@
 //! The real `hearth-runner` against session directories on disk, as a host would see it.
 
+#[cfg(test)] // so that the lints know that all of it is a test
 mod bench;
+#[cfg(test)]
+mod crashes;
+#[cfg(test)]
 mod turns;
