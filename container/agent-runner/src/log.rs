@@ -3,10 +3,14 @@
 use std::fmt::Display;
 use std::io::Write as _;
 
-/// Writes one line. A closed stderr is no reason to stop working, so its errors are not looked at.
+/// Writes one line.
 pub(crate) fn note(message: impl Display) {
-    let line = format!("hearth-runner: {message}\n");
-    if std::io::stderr().lock().write_all(line.as_bytes()).is_err() {
+    pass_on(format!("hearth-runner: {message}\n").as_bytes());
+}
+
+/// Writes what a provider wrote to its stderr. A closed stderr is no reason to stop working, so errors are not looked at.
+pub(crate) fn pass_on(bytes: &[u8]) {
+    if std::io::stderr().lock().write_all(bytes).is_err() {
         // Nobody reads: there is nobody left to tell.
     }
 }

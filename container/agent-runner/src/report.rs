@@ -121,6 +121,12 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
+    /// No tool runs any more.
+    pub(crate) fn tools_ended(&mut self) -> Result<(), TurnError> {
+        self.desk.state.settle()?;
+        Ok(())
+    }
+
     /// Says something at once; it stands whatever becomes of the turn.
     pub(crate) fn say(&mut self, utterance: Utterance) -> Result<(), TurnError> {
         self.desk.state.progress()?;

@@ -1,5 +1,6 @@
 //! What drives the agent: one trait, one file per provider.
 
+mod command;
 mod echo;
 
 use hearth_wire::Context;
@@ -37,9 +38,22 @@ impl Drivers {
     }
 }
 
-fn open(context: &Context, _roots: &Roots) -> Result<Box<dyn Provider>, String> {
+fn open(context: &Context, roots: &Roots) -> Result<Box<dyn Provider>, String> {
     match context.provider.name.as_str() {
         "echo" => Ok(Box::new(echo::Echo)),
+        "command" => Ok(Box::new(command::Program::new(roots.clone()))),
         other => Err(format!("there is no provider {other:?}; set the agent's provider to echo, command or claude")),
     }
+}
+
+/// What every provider's process finds in its environment beside the inherited variables.
+fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> {
+    let mut env = vec![
+        ("HOME", roots.home.to_string_lossy().into_owned()),
+        ("NANOCLAW_SESSION_NAME", context.session_name.clone()),
+    ];
+    if !context.timezone.is_empty() {
+        env.push(("TZ", context.timezone.clone()));
+    }
+    env
 }

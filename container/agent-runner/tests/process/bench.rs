@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 /// Long enough for a slow machine; nothing waits so long when things work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
+
 /// One session on disk.
 pub(crate) struct Bench {
     dir: tempfile::TempDir,
@@ -55,8 +57,9 @@ impl Runner {
         self.child.try_wait().unwrap()
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+    /// The host goes: its end of the life pipe closes.
+    pub(crate) fn leave(&mut self) {
+        drop(self.child.stdin.take());
     }
 
     pub(crate) fn stderr(&self) -> String {
@@ -106,7 +109,9 @@ impl Bench {
         self.context.incarnation += 1;
         self.context.version += 1;
         let used = self.outs().values().map(|out| out.number).max().unwrap_or(0);
-        let seqs = InName::parse(names(&self.session("host/in")).last().unwrap()).map_or(0, |name| name.seq);
+        let seqs =
+            names(&self.session("host/in")).iter().filter_map(|name| InName::parse(name)).map(|name| name.seq).max();
+        let seqs = seqs.unwrap_or(0);
         self.context.next_number = (used.max(seqs) + 1) | 1;
         self.publish();
     }
@@ -146,14 +151,29 @@ impl Bench {
 
     /// Starts the runner of the context's incarnation in its own group, with nothing of the test's environment but PATH.
     pub(crate) fn start_with(&self, adapt: impl FnOnce(&mut Command)) -> Runner {
+        let mut command = Command::new(RUNNER);
+        command.stdin(Stdio::null());
+        self.spawn(command, adapt)
+    }
+
+    /// Starts it as the daemon does: descriptor 3 is a pipe whose other end the host holds, 4 a lock.
+    pub(crate) fn start_under_host(&self) -> Runner {
+        fs::write(self.path("lock"), "").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 3<&0 0</dev/null 4<\"$LOCK\" && exec \"$0\"", RUNNER]).stdin(Stdio::piped());
+        self.spawn(command, |command| {
+            command.env("LOCK", self.path("lock")).env("HEARTH_LIFE_FD", "3").env("HEARTH_LOCK_FD", "4");
+        })
+    }
+
+    fn spawn(&self, mut command: Command, adapt: impl FnOnce(&mut Command)) -> Runner {
         let roots = json!({"session": self.path("session"), "group": self.path("group"), "home": self.path("home")});
         let stderr = self.path(&format!("stderr-{}", self.context.incarnation));
         let log = fs::File::options().create(true).append(true).open(&stderr).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hearth-runner"));
         command.env_clear().env("PATH", std::env::var("PATH").unwrap());
         command.env("HEARTH_ROOTS", roots.to_string());
         command.env("HEARTH_INCARNATION", self.context.incarnation.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        command.stdout(Stdio::null()).stderr(log).process_group(0);
         adapt(&mut command);
         Runner { child: command.spawn().unwrap(), stderr }
     }

@@ -5,4 +5,6 @@ mod bench;
 #[cfg(test)]
 mod crashes;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
 mod turns;
