@@ -110,6 +110,15 @@ impl LineProcess {
         self.status().is_none()
     }
 
+    /// Lets it end by itself: the end of its input tells it to. What does not listen is killed.
+    pub(crate) fn close(mut self) {
+        self.input = channel().0;
+        let watch = Stopwatch::start();
+        while self.is_alive() && watch.elapsed() < LAST_MOMENTS {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap_or_default()
     }

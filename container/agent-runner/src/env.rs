@@ -7,6 +7,11 @@ pub(crate) fn start() -> Result<Start, StartError> {
     Start::from_variables(&variable)
 }
 
+/// Whether children inherit a variable.
+pub(crate) fn is_set(name: &str) -> bool {
+    variable(name).is_some()
+}
+
 /// A variable as text; one that is not Unicode shows its replacement characters and fails where it is parsed.
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
 fn variable(name: &str) -> Option<String> {

@@ -159,6 +159,11 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
+    /// Notes where the provider is, if it said so.
+    pub(crate) fn remember_some(&mut self, continuation: Option<String>) -> Result<(), TurnError> {
+        continuation.map_or(Ok(()), |continuation| self.remember(Some(&continuation)))
+    }
+
     /// Writes the answers of a turn that ended well and returns their ids.
     pub(crate) fn finish(self) -> Result<Vec<OutId>, Stop> {
         let mut ids = Vec::new();

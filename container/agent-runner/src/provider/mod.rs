@@ -1,5 +1,6 @@
 //! What drives the agent: one trait, one file per provider.
 
+mod claude;
 mod command;
 mod echo;
 
@@ -41,6 +42,7 @@ impl Drivers {
 fn open(context: &Context, roots: &Roots) -> Result<Box<dyn Provider>, String> {
     match context.provider.name.as_str() {
         "echo" => Ok(Box::new(echo::Echo)),
+        "claude" => Ok(Box::new(claude::Claude::new(roots.clone()))),
         "command" => Ok(Box::new(command::Program::new(roots.clone()))),
         other => Err(format!("there is no provider {other:?}; set the agent's provider to echo, command or claude")),
     }

@@ -220,6 +220,11 @@ impl Bench {
     }
 }
 
+/// A variable of the tests' own environment.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Names in a directory, sorted.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> =

@@ -3,7 +3,12 @@
 #[cfg(test)] // so that the lints know that all of it is a test
 mod bench;
 #[cfg(test)]
+mod claude;
+#[cfg(test)]
 mod crashes;
+#[cfg(test)]
+#[path = "../../../../tests/it/fake_api.rs"]
+mod fake_api;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
