@@ -6,10 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use hearth_wire::{
     ACK_DIR, AGENT_DIR, Ack, AckName, AckStatus, FILES_DIR, HEARTBEAT_FILE, Heartbeat, OUT_DIR, OutId, OutMessage,
@@ -19,11 +18,8 @@ use serde::Serialize;
 
 use crate::host::{file_names, read_json};
 use crate::log;
+use crate::outgoing::Readable;
 use crate::stop::Error;
-
-/// How long a full disk is waited out before the runner gives up, and how often it is tried.
-const FULL_DISK_TRIES: u32 = 120;
-const FULL_DISK_PAUSE: Duration = Duration::from_millis(500);
 
 /// `agent/` of a session.
 #[derive(Debug)]
@@ -95,7 +91,7 @@ impl AgentHalf {
     }
 
     /// Writes one file of an outgoing message; `name` was checked by the caller.
-    pub(crate) fn out_file(&self, id: &OutId, name: &str, content: &mut dyn Read) -> Result<(), Error> {
+    pub(crate) fn out_file(&self, id: &OutId, name: &str, content: &mut Readable<'_>) -> Result<(), Error> {
         let files = self.out_dir().join(FILES_DIR);
         let dir = files.join(id.as_str());
         let failed = |source| Error::Write { path: dir.join(name), source };
@@ -106,13 +102,17 @@ impl AgentHalf {
         let temporary = dir.join(self.temporary(name));
         let mut copy = || -> io::Result<()> {
             let mut file = File::create_new(&temporary)?;
-            io::copy(content, &mut file)?;
+            content.copy_to(&mut file)?;
             file.sync_all()?;
             self.step();
             fs::rename(&temporary, dir.join(name))?;
             sync_dir(&dir)
         };
-        copy().map_err(failed)?;
+        let copied = copy();
+        if copied.is_err() && fs::remove_file(&temporary).is_err() {
+            // It was renamed, or never made.
+        }
+        copied.map_err(failed)?;
         self.step();
         Ok(())
     }
@@ -174,22 +174,10 @@ impl AgentHalf {
             Ok(bytes) => bytes,
             Err(error) => return Err(Error::Encode { path, reason: error.to_string() }),
         };
-        let mut tries = 0;
-        loop {
-            match self.write_once(dir, name, &bytes, counted) {
-                Err(error) if is_full(&error) && tries < FULL_DISK_TRIES => {
-                    if tries == 0 {
-                        log::note(format_args!("no room to write {}; waiting for some", path.display()));
-                    }
-                    tries += 1;
-                    std::thread::sleep(FULL_DISK_PAUSE);
-                }
-                written => return written.map_err(|source| Error::Write { path, source }),
-            }
-        }
+        self.write_bytes(dir, name, &bytes, counted).map_err(|source| Error::Write { path, source })
     }
 
-    fn write_once(&self, dir: &Path, name: &str, bytes: &[u8], counted: bool) -> io::Result<()> {
+    fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], counted: bool) -> io::Result<()> {
         let temporary = dir.join(self.temporary(name));
         let written = File::create_new(&temporary).and_then(|mut file| {
             file.write_all(bytes)?;
@@ -221,10 +209,6 @@ impl AgentHalf {
 
 fn names(dir: &Path) -> Result<Vec<String>, Error> {
     file_names(dir).map_err(|source| Error::Directory { path: dir.to_owned(), source })
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn sync_dir(dir: &Path) -> io::Result<()> {

@@ -6,14 +6,17 @@ use std::time::Duration;
 use hearth_wire::{Heartbeat, WIRE_VERSION};
 
 use crate::agent::AgentHalf;
+use crate::gate::Gate;
 use crate::log;
 use crate::stop::Error;
 
 /// Time between two beats.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Beats once and starts the thread that goes on. Beats of one incarnation rise through a restart.
-pub(crate) fn start(agent: &Arc<AgentHalf>, incarnation: u32) -> Result<(), Error> {
+/// Beats once and starts the thread that goes on, for as long as this incarnation may. Beats of one incarnation rise
+/// through a restart.
+pub(crate) fn start(agent: &Arc<AgentHalf>, mut gate: Gate) -> Result<(), Error> {
+    let incarnation = gate.incarnation();
     let before = agent.last_heartbeat().filter(|last| last.incarnation == incarnation).map_or(0, |last| last.beat);
     let mut heartbeat = Heartbeat { v: WIRE_VERSION, incarnation, beat: before + 1 };
     agent.write_heartbeat(&heartbeat)?;
@@ -22,6 +25,9 @@ pub(crate) fn start(agent: &Arc<AgentHalf>, incarnation: u32) -> Result<(), Erro
         let mut failing = false;
         loop {
             std::thread::sleep(EVERY);
+            if gate.check().is_err() {
+                return; // The loop stops for the same reason, and says it.
+            }
             heartbeat.beat += 1;
             let beaten = agent.write_heartbeat(&heartbeat);
             if let (Err(error), false) = (&beaten, failing) {

@@ -1,7 +1,7 @@
 //! What a provider wants to say, and its way into messages that the host accepts.
 
 use std::fs::File;
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::PathBuf;
 
 use hearth_wire::{Address, Context, Destination, DestinationTarget, InMessage, OutKind, is_safe_file_name, limits};
@@ -69,28 +69,45 @@ impl Content {
     }
 }
 
+/// The content of a file: so many bytes of something that can be read more than once.
+pub(crate) struct Readable<'a> {
+    content: Box<dyn ReadSeek + 'a>,
+    bytes: u64,
+}
+
+trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek> ReadSeek for T {}
+
+impl Readable<'_> {
+    /// Copies it from its beginning; what a file grew by since it was opened is not part of it.
+    pub(crate) fn copy_to(&mut self, writer: &mut dyn Write) -> io::Result<()> {
+        self.content.rewind()?;
+        io::copy(&mut self.content.by_ref().take(self.bytes), writer).map(drop)
+    }
+}
+
 impl Attachment {
     /// Opens the content, if the host would take the file.
-    pub(crate) fn open(&self, max_bytes: u64) -> Result<Box<dyn Read + '_>, String> {
+    pub(crate) fn open(&self, max_bytes: u64) -> Result<Readable<'_>, String> {
         let Self { name, source } = self;
         if !is_safe_file_name(name) {
             return Err(format!("a file cannot be sent as {name:?}: that is not a plain file name"));
         }
-        let (size, content): (u64, Box<dyn Read + '_>) = match source {
-            Source::Bytes(bytes) => (bytes.len() as u64, Box::new(Cursor::new(bytes))),
+        let readable = match source {
+            Source::Bytes(bytes) => Readable { bytes: bytes.len() as u64, content: Box::new(Cursor::new(bytes)) },
             Source::Path(path) => {
                 let refused = |error| format!("the file {} cannot be sent: {error}", path.display());
                 let meta = std::fs::metadata(path).map_err(refused)?;
                 if !meta.is_file() {
                     return Err(format!("{} cannot be sent: it is not a file", path.display()));
                 }
-                (meta.len(), Box::new(File::open(path).map_err(refused)?.take(meta.len())))
+                Readable { bytes: meta.len(), content: Box::new(File::open(path).map_err(refused)?) }
             }
         };
-        if size > max_bytes {
-            return Err(format!("the file {name} has {size} bytes, at most {max_bytes} can be sent"));
+        if readable.bytes > max_bytes {
+            return Err(format!("the file {name} has {} bytes, at most {max_bytes} can be sent", readable.bytes));
         }
-        Ok(content)
+        Ok(readable)
     }
 }
 

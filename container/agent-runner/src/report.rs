@@ -3,12 +3,14 @@
 //! Every method may end the runner: each goes through the gate first where it matters.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hearth_wire::{Ack, AckStatus, Context, InMessage, OutId, OutMessage, WIRE_VERSION, limits};
 
 use crate::agent::AgentHalf;
-use crate::clock::now_iso;
+use crate::clock::{Stopwatch, now_iso};
 use crate::gate::Gate;
+use crate::log;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
 use crate::outgoing::{Attachment, Content, Target, Utterance, answered, attachment_names, known_target, pieces};
@@ -17,6 +19,9 @@ use crate::stop::{Error, Stop};
 
 /// Answers of one turn; an ack names them all in one file.
 const MOST_ANSWERS: usize = 1000;
+/// How long a full disk is waited out, and how often it is tried.
+const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
+const FULL_DISK_PAUSE: Duration = Duration::from_millis(500);
 /// Bytes of an error that the host is told.
 const ERROR_BYTES: usize = 4096;
 
@@ -65,6 +70,26 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
+    /// Writes something of a turn, if this incarnation still may. A full disk is waited out for a while: giving up would
+    /// mean to do the whole turn again.
+    fn write(&mut self, attempt: &mut dyn FnMut(&AgentHalf) -> Result<(), Error>) -> Result<(), Stop> {
+        let waiting = Stopwatch::start();
+        let mut said = false;
+        loop {
+            self.gate.pass()?;
+            match attempt(&self.agent) {
+                Err(error) if error.is_full_disk() && waiting.elapsed() < FULL_DISK_PATIENCE => {
+                    if !said {
+                        log::note(format_args!("{error}; waiting for room"));
+                    }
+                    said = true;
+                    std::thread::sleep(FULL_DISK_PAUSE);
+                }
+                written => return Ok(written?),
+            }
+        }
+    }
+
     /// Writes an ack, if this incarnation still may.
     pub(crate) fn ack(
         &mut self,
@@ -73,11 +98,10 @@ impl Desk {
         out: Vec<OutId>,
         error: Option<&str>,
     ) -> Result<(), Stop> {
-        self.gate.pass()?;
         let error = error.map(|text| text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(text).to_owned());
         let incarnation = self.gate.incarnation();
-        self.agent.ack(&Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, error })?;
-        Ok(())
+        let ack = Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, error };
+        self.write(&mut |agent| agent.ack(&ack))
     }
 }
 
@@ -131,8 +155,7 @@ impl<'a> Report<'a> {
     pub(crate) fn say(&mut self, utterance: Utterance) -> Result<(), TurnError> {
         self.desk.state.progress()?;
         for message in self.prepare(utterance, false)? {
-            self.desk.gate.pass()?;
-            self.desk.agent.out(&message)?;
+            self.desk.write(&mut |agent| agent.out(&message))?;
         }
         Ok(())
     }
@@ -168,8 +191,7 @@ impl<'a> Report<'a> {
     pub(crate) fn finish(self) -> Result<Vec<OutId>, Stop> {
         let mut ids = Vec::new();
         for message in self.answers {
-            self.desk.gate.pass()?;
-            self.desk.agent.out(&message)?;
+            self.desk.write(&mut |agent| agent.out(&message))?;
             ids.push(message.id);
         }
         Ok(ids)
@@ -215,15 +237,13 @@ impl<'a> Report<'a> {
 
     fn write_files(&mut self, id: &OutId, files: &[Attachment]) -> Result<(), TurnError> {
         let max = self.turn.context.limits.max_file_bytes.min(limits::FILE_BYTES);
-        self.desk.gate.pass()?;
         for file in files {
-            let written = match file.open(max) {
-                Ok(mut content) => self.desk.agent.out_file(id, &file.name, &mut content).map_err(TurnError::from),
-                Err(reason) => Err(TurnError::Failed(reason)),
-            };
-            if let Err(error) = written {
-                self.desk.agent.drop_out_files(id);
-                return Err(error);
+            match file.open(max) {
+                Ok(mut content) => self.desk.write(&mut |agent| agent.out_file(id, &file.name, &mut content))?,
+                Err(reason) => {
+                    self.desk.agent.drop_out_files(id);
+                    return Err(TurnError::Failed(reason));
+                }
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use hearth_wire::{AckStatus, Context, InMessage};
 use crate::agent::AgentHalf;
 use crate::gate::Gate;
 use crate::host::{HostHalf, ReadError};
-use crate::inbox::{Inbox, Waiting};
+use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
 use crate::prompt::prompt;
@@ -28,7 +28,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let context = gate.pass()?;
     let agent = Arc::new(AgentHalf::new(&start.roots.session, start.crash_after_steps));
     agent.sweep_temporaries()?;
-    beat::start(&agent, start.incarnation)?;
+    beat::start(&agent, Gate::new(host.clone(), start.incarnation))?;
     let watch = Watch::new(&host);
     let memory = Memory::load(Arc::clone(&agent), start.incarnation);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
@@ -54,18 +54,16 @@ struct Runner {
 impl Runner {
     /// Does one turn if something asks for one.
     fn step(&mut self) -> Result<bool, Stop> {
-        let waiting = self.inbox.look(&self.host, &self.desk.agent)?;
-        for seq in &waiting.seen {
-            self.desk.numbers.seen(*seq);
-        }
-        for (seq, error) in &waiting.broken {
+        let found = self.inbox.look(&self.host, &self.desk.agent)?;
+        self.desk.numbers.seen(found.highest);
+        for (seq, error) in &found.broken {
             self.refuse(*seq, error)?;
         }
-        if !waiting.asks() {
-            return Ok(false);
+        let asks = self.inbox.asks();
+        if asks {
+            self.turn()?;
         }
-        self.turn(waiting)?;
-        Ok(true)
+        Ok(asks)
     }
 
     /// A message that can never be read is a message that failed: somebody is told.
@@ -77,14 +75,16 @@ impl Runner {
         Ok(())
     }
 
-    fn turn(&mut self, waiting: Waiting) -> Result<(), Stop> {
-        let seqs: Vec<u64> = waiting.messages.iter().map(|message| message.seq).collect();
+    /// Takes everything that waits and ends it, well or badly.
+    fn turn(&mut self) -> Result<(), Stop> {
+        let messages = self.inbox.take();
+        let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
         for seq in &seqs {
             self.desk.ack(*seq, AckStatus::Processing, Vec::new(), None)?;
         }
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
-        let turn = compose(context, waiting.messages);
+        let turn = compose(context, messages);
         let mut report = Report::new(&mut self.desk, &turn);
         let outcome = self.drivers.turn(&turn, &mut report);
         let (status, out, error) = match outcome {

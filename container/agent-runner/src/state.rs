@@ -75,9 +75,15 @@ impl StateBoard {
     }
 
     fn write(&mut self) -> Result<(), Error> {
-        self.agent.write_state(&self.state)?;
-        self.unwritten = false;
         self.since_write = Stopwatch::start();
+        match self.agent.write_state(&self.state) {
+            // A state that the host cannot see is no reason to lose a turn; the next one tells it all.
+            Err(error) if error.is_full_disk() => self.unwritten = true,
+            written => {
+                written?;
+                self.unwritten = false;
+            }
+        }
         Ok(())
     }
 }

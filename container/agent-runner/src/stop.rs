@@ -72,6 +72,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether there was no room for a file, which may pass.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        let full = |kind| matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        matches!(self, Self::Write { source, .. } if full(source.kind()))
+    }
+
     /// Exit code of a process that ends so: 2 for a wrong start, 1 for the rest.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
