@@ -18,12 +18,13 @@ pub(crate) struct Memory {
     agent: Arc<AgentHalf>,
     incarnation: u32,
     continuations: BTreeMap<String, String>,
+    unsaved: bool,
 }
 
 impl Memory {
     pub(crate) fn load(agent: Arc<AgentHalf>, incarnation: u32) -> Self {
         let continuations = agent.last_session().map(|session| session.continuations).unwrap_or_default();
-        Self { agent, incarnation, continuations }
+        Self { agent, incarnation, continuations, unsaved: false }
     }
 
     /// Where the provider was.
@@ -40,7 +41,22 @@ impl Memory {
             Some(value) => self.continuations.insert(provider.to_owned(), value.to_owned()),
             None => self.continuations.remove(provider),
         };
-        self.save()
+        self.unsaved = true;
+        self.flush()
+    }
+
+    /// Writes what is not written yet. While there is no room it stays so: a continuation is worth less than the turn.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        if !self.unsaved {
+            return Ok(());
+        }
+        match self.save() {
+            Err(error) if error.is_full_disk() => Ok(()),
+            saved => {
+                self.unsaved = saved.is_err();
+                saved
+            }
+        }
     }
 
     /// The first number that this incarnation cannot have used before a restart.

@@ -122,6 +122,7 @@ impl<'a> Report<'a> {
     pub(crate) fn check(&mut self) -> Result<(), TurnError> {
         self.desk.gate.check()?;
         self.desk.state.flush()?;
+        self.desk.memory.flush()?;
         Ok(())
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
         runner.desk.gate.check()?;
         if !runner.step()? {
             runner.desk.state.flush()?;
+            runner.desk.memory.flush()?;
             watch.wait();
         }
     }

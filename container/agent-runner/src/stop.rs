@@ -36,7 +36,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of the agent's half could not be written.
-    #[error("cannot write {}: {source}; the messages of the turn come back to the next incarnation", path.display())]
+    #[error("cannot write {}: {source}; it needs room and the right to write there", path.display())]
     Write {
         /// The file.
         path: PathBuf,

@@ -10,6 +10,8 @@ mod crashes;
 #[path = "../../../../tests/it/fake_api.rs"]
 mod fake_api;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod turns;
