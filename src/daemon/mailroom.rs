@@ -105,7 +105,8 @@ impl Mailroom {
     /// What changed in live mailboxes since the last look; every live mailbox is also looked through, since a watcher can
     /// miss something.
     pub(super) fn observe(&self) -> Vec<Observation> {
-        let live: Vec<(SessionId, u32)> = lock(&self.live).iter().map(|(session, number)| (*session, *number)).collect();
+        let live: Vec<(SessionId, u32)> =
+            lock(&self.live).iter().map(|(session, number)| (*session, *number)).collect();
         let mut observations = Vec::new();
         for (session, incarnation) in live {
             self.give(session, Job::Collect(session));

@@ -25,9 +25,11 @@ use crate::runtime::Runtime;
 use crate::runtime::process::{ProcessRuntime, Setup};
 use crate::state::{self, Store};
 
+mod desk;
 mod inbox;
 mod mailroom;
 mod perform;
+pub mod setup;
 
 use inbox::{Heard, Inbox, Item};
 use mailroom::Mailroom;
@@ -319,7 +321,7 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
     let program = std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })?;
-    let lookup = Arc::new(|name: &str| env::env_lookup(name));
+    let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
     let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
     let inbox = Arc::clone(inbox);
     let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
@@ -338,7 +340,8 @@ fn write_token(paths: &Paths) -> Result<String, Error> {
             return Err(failed(error));
         }
     }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
     file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
     std::fs::rename(&temporary, &path).map_err(failed)?;
     Ok(token)
