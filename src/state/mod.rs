@@ -37,3 +37,6 @@ pub type Read<'t> = heed::RoTxn<'t>;
 
 /// A transaction that writes. Only [`Store`] begins and commits one.
 pub type Write<'t> = heed::RwTxn<'t>;
+
+#[cfg(test)]
+mod tests;

@@ -290,6 +290,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         Ok((key, value))
     }
 
+    /// Writes any bytes as a row, to see what becomes of them.
+    #[cfg(test)]
+    pub(super) fn put_bytes(&self, txn: &mut Write<'_>, key: &K, value: &[u8]) -> Result<()> {
+        self.bytes.put(txn, &key.to_bytes(), value).map_err(Error::lmdb("writing a row"))
+    }
+
     fn entries<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Entries<'t, K, V, C>> {
         let rows = self.bytes.range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))?;
         Ok(Entries { table: *self, rows })
