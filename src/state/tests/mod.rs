@@ -2,8 +2,12 @@
 
 use super::{Options, Store};
 
+mod checks;
+mod dumps;
 mod envelopes;
+mod goldens;
 mod keys;
+mod samples;
 mod stores;
 
 /// A store in a directory of its own, with a small map.
