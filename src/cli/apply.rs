@@ -28,12 +28,10 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     // Checked here as well, so that a bad file is refused before a store is made for it.
     let configure = file::parse(&args.file.display().to_string(), &text)?;
     let changes = match host(paths)? {
-        Host::Daemon(mut client) => {
-            match client.ask(&Request::Apply { toml: text, dry_run: args.dry_run })? {
-                Response::Configured(changes) => changes,
-                other => return Err(unexpected(other).into()),
-            }
-        }
+        Host::Daemon(mut client) => match client.ask(&Request::Apply { toml: text, dry_run: args.dry_run })? {
+            Response::Configured(changes) => changes,
+            other => return Err(unexpected(other).into()),
+        },
         Host::Store(local) => match local.submit(Input::Configure(configure), args.dry_run)? {
             Reply::Configured(changes) => ConfiguredJson::from(changes.as_slice()),
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),

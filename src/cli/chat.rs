@@ -80,7 +80,8 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
         }
         None => prompt::piped(events),
     };
-    let mut talk = Talk { sender, screen, json, seen: HashSet::new(), open: HashSet::new(), owed: HashSet::new(), failed: false };
+    let mut talk =
+        Talk { sender, screen, json, seen: HashSet::new(), open: HashSet::new(), owed: HashSet::new(), failed: false };
     let done = match question {
         Some(text) => talk.say(text).and_then(|()| talk.run(&happened, true)),
         None => talk.run(&happened, false),

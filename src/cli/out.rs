@@ -34,7 +34,7 @@ pub(super) fn note(message: &str) {
 /// A table that is readable with and without a terminal.
 pub(super) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING).set_header(headings.iter().copied());
+    table.load_style(comfy_table::presets::NOTHING).set_header(headings.iter().copied());
     for row in rows {
         table.add_row(row);
     }

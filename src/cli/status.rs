@@ -224,7 +224,10 @@ fn print(status: &Status) -> Done {
             let name = format!("{}.{}", one.session, one.incarnation);
             vec![name, one.agent.clone(), one.phase.clone(), one.started.clone(), tool]
         };
-        out::table(&["INCARNATION", "AGENT", "PHASE", "STARTED", "TOOL"], status.incarnations.iter().map(row).collect())?;
+        out::table(
+            &["INCARNATION", "AGENT", "PHASE", "STARTED", "TOOL"],
+            status.incarnations.iter().map(row).collect(),
+        )?;
     }
     status.warnings.iter().for_each(|warning| out::note(&format!("warning: {warning}")));
     Ok(())

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
-use rustyline::ExternalPrinter as _;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
