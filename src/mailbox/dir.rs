@@ -159,13 +159,7 @@ impl Dir {
             Look::Absent => return Ok(Look::Absent),
             Look::Refused(reason) => return Ok(Look::Refused(reason)),
         };
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes);
-        let read = read.map_err(|e| Error::io("read", &self.path.join(name), e))?;
-        if read as u64 > max {
-            return Ok(Look::Refused(format!("it grew over {max} bytes while it was read")));
-        }
-        Ok(Look::Found(bytes))
+        bounded(file, size, max, &self.path.join(name))
     }
 
     /// Names in the directory, at most `max` of them.
@@ -351,7 +345,11 @@ impl Dir {
         }
     }
 
+    /// What has a name in this directory; paths are not looked at, as a link may lead out of them.
     fn kind(&self, name: &OsStr) -> Option<FileType> {
+        if !is_component(name) {
+            return None;
+        }
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(stat.st_mode))
     }
@@ -375,6 +373,16 @@ impl Dir {
             errno => Err(Error::io("open", &self.path.join(name), errno)),
         }
     }
+}
+
+/// Reads an open file that had `size` bytes, and at most `max` whatever it has by now.
+pub(super) fn bounded(file: File, size: u64, max: u64, path: &Path) -> Result<Look<Vec<u8>>, Error> {
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
+    let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
+    if read as u64 > max {
+        return Ok(Look::Refused(format!("it grew over {max} bytes while it was read")));
+    }
+    Ok(Look::Found(bytes))
 }
 
 /// Whether a name is one component of a path. `..` and `/` never come from a listing, but also never get through here.

@@ -47,8 +47,8 @@ struct State {
 }
 
 impl Watcher {
-    /// Makes a watcher. `callback` is called from its own thread and from [`Self::watch`], never while a lock is held,
-    /// and not again for a session before [`Self::taken`].
+    /// Makes a watcher. `callback` is called from the watcher's thread and from [`Self::watch`], and not again for a session
+    /// before [`Self::taken`]. It must be quick, and may not call `watch` or `unwatch`, which wait for that thread.
     pub fn new(callback: impl Fn(SessionId) + Send + Sync + 'static) -> Self {
         let shared = Arc::new(Shared { state: Mutex::default(), callback: Box::new(callback) });
         let handler = Arc::clone(&shared);
