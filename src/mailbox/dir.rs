@@ -107,9 +107,27 @@ impl Dir {
         &self.path
     }
 
-    /// The descriptor's entry in `/proc`, by which the kernel finds exactly this directory again.
-    pub(super) fn descriptor_path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+    /// A path by which the kernel finds exactly this directory, whatever has its name by now.
+    pub(super) fn watch_path(&self) -> PathBuf {
+        if cfg!(target_os = "linux") {
+            PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+        } else {
+            self.path.clone()
+        }
+    }
+
+    /// Lets go of the directory but keeps the number of its descriptor in use, so that no other directory gets the same
+    /// [`Self::watch_path`]. A descriptor that stayed open would hide the directory's deletion from a watch.
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "paths are watched there"))]
+    pub(super) fn into_number(self, stand_in: &Self) -> Result<OwnedFd, Error> {
+        #[cfg(target_os = "linux")]
+        {
+            let mut fd = self.fd;
+            let kept = rustix::io::dup3(&stand_in.fd, &mut fd, rustix::io::DupFlags::CLOEXEC);
+            kept.map(|()| fd).map_err(|e| Error::io("let go of", &self.path, e))
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(self.fd)
     }
 
     /// Opens a directory beneath this one. An agent that took the host's rights away from a directory is put right, so

@@ -155,7 +155,7 @@ fn rights_that_were_taken_away_are_taken_back() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("out/files")).unwrap();
     for path in ["out/files", "out"] {
-        fs::set_permissions(root.path().join(path), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.path().join(path), fs::Permissions::from_mode(0o0)).unwrap();
     }
     let dir = Dir::open_trusted(root.path()).unwrap();
     dir.take_back(os("out/files")).unwrap();
@@ -188,7 +188,7 @@ fn trees_of_any_shape_are_deleted_in_bounded_steps() {
     symlink("../outside", root.path().join("wide/link")).unwrap();
     fs::create_dir(root.path().join("wide/locked")).unwrap();
     fs::write(root.path().join("wide/locked/file"), "").unwrap();
-    fs::set_permissions(root.path().join("wide/locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(root.path().join("wide/locked"), fs::Permissions::from_mode(0o0)).unwrap();
     for name in ["deep", "wide", "nothing"] {
         trash.take(&from, os(name)).unwrap();
     }
