@@ -1,4 +1,12 @@
 //! Hearth: a host daemon for personal AI agents.
+
 pub mod channel;
+pub mod clock;
 pub mod config;
+pub mod daemon;
+pub mod engine;
+pub mod mailbox;
 pub mod model;
+pub mod runtime;
+pub mod socket;
+pub mod state;

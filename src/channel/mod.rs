@@ -1,4 +1,23 @@
 //! EDGE: where messages come from and go to. One file per network; what comes in is checked in [`event`].
 
+use std::sync::Arc;
+
+use crate::model::delivery::{Delivery, DeliveryResult};
+use crate::model::effect::Settled;
+use crate::model::id::OutboundId;
+
 pub mod event;
 mod json;
+pub mod terminal;
+
+/// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
+pub type Outcomes = Arc<dyn Fn(OutboundId, DeliveryResult) + Send + Sync>;
+
+/// A network on which agents talk to people. Calls return at once.
+pub trait Channel: Send + Sync {
+    /// Delivers a message; its outcome is reported once.
+    fn deliver(&self, delivery: Delivery);
+
+    /// A message that came through this channel came to its end.
+    fn settled(&self, settled: Settled);
+}

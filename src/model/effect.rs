@@ -7,7 +7,7 @@ use super::address::Address;
 use super::content::RawJson;
 use super::delivery::Delivery;
 use super::entity::AgentSettings;
-use super::id::{MessageId, SessionId};
+use super::id::{MessageId, OutboundId, SessionId};
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
 use super::session::SessionName;
@@ -159,4 +159,6 @@ pub struct Settled {
     pub source: Address,
     /// Where it is now.
     pub state: MessageState,
+    /// What was said about it when it ended.
+    pub answers: Vec<OutboundId>,
 }

@@ -8,7 +8,10 @@ use crate::model::id::SessionId;
 use crate::model::input::RuntimeEvent;
 use crate::model::session::SessionName;
 
+mod error;
 pub mod process;
+
+pub use error::Error;
 
 /// What to start: one incarnation of one session.
 #[derive(Debug, Clone)]

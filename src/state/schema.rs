@@ -3,6 +3,25 @@
 //! `table` rows are records in versioned, checksummed envelopes; `index` rows are derived from records, hold plain keys
 //! and are proved against their records by `check`. The list makes the typed handles, the dump and the checker.
 
+use super::key::KeyPart;
+use super::meta::{Meta, Number};
+use super::table::{ByteTable, Index, Rows, Table};
+use super::tables::{About, Kind, Visitor};
+use super::text_key::{ForeignKey, RouteKey, Text};
+use crate::model::configure::Settings;
+use crate::model::delivery::Outbound;
+use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
+use crate::model::id::{
+    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
+    TaskId,
+};
+use crate::model::incarnation::Incarnation;
+use crate::model::journal::JournalEntry;
+use crate::model::later::{Approval, Fire, Mute, Question, SkipSummary, StateField, Task};
+use crate::model::message::{Body, Drop, Message, Seen};
+use crate::model::session::{Discriminator, Fingerprint, Session, Workspace};
+use crate::model::{Awake, Timestamp};
+
 tables! {
     /// Identity of the store: format, install id, run counter. One row.
     table meta: () => Meta;

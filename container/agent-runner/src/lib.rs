@@ -1,1 +1,79 @@
-//! The agent runner.
+//! The program inside an agent's container: claims messages, drives a provider, writes answers.
+//!
+//! ```text
+//!   host/context.json ──> gate ─┐            ┌─> provider (echo | command | claude) ─┐
+//!   host/in/*.json ─────> inbox ┼─> runner ──┤                                       ├─> report ─> agent/out, agent/ack
+//!   inotify + poll ─────> watch ┘            └─> prompt (pure)                       ┘          └> agent/state, session
+//!   beat thread ──> agent/heartbeat             life thread: pipe at its end ─> SIGKILL to the whole group
+//! ```
+//!
+//! The contract is `container/wire/README.md`. What must hold here:
+//! * nothing is prompted, answered or acknowledged before `host/context.json` was read again and still names this
+//!   incarnation (`gate.rs` is the only way to a context);
+//! * every file of `agent/` is written by `agent.rs`: temporary name, fsync, rename, fsync of the directory;
+//! * the process may be killed between any two of those steps: a turn whose last message has no ack simply comes back.
+
+mod agent;
+mod beat;
+mod child;
+mod clock;
+mod env;
+mod gate;
+mod host;
+mod inbox;
+mod life;
+mod log;
+mod memory;
+mod numbers;
+mod outgoing;
+mod prompt;
+mod provider;
+mod report;
+mod roots;
+mod runner;
+mod state;
+mod stop;
+mod watch;
+
+use std::process::ExitCode;
+
+pub use host::ReadError;
+pub use roots::{
+    CRASH_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, Start, StartError,
+};
+pub use stop::{Error, Stop};
+
+/// Runs the runner as the environment of this process says and returns the process's exit code: 0 when another
+/// incarnation took over, 1 when it could not go on, 2 when it was started wrongly.
+///
+/// The process should be started for this alone: it moves itself into its own process group if it is not in one, ends
+/// the whole group when the life pipe does, and keeps threads.
+#[must_use]
+pub fn main_from_env() -> ExitCode {
+    let start = match env::start() {
+        Ok(start) => start,
+        Err(error) => {
+            log::note(&error);
+            return ExitCode::from(2);
+        }
+    };
+    match run(&start) {
+        Stop::Superseded { mine, named } => {
+            log::note(format_args!("incarnation {mine} is over, incarnation {named} works now; stopping"));
+            ExitCode::SUCCESS
+        }
+        Stop::Broken(error) => {
+            log::note(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Runs until something ends it; never returns for lack of work.
+#[must_use]
+pub fn run(start: &Start) -> Stop {
+    match runner::run(start) {
+        Ok(never) => match never {},
+        Err(stop) => stop,
+    }
+}

@@ -1,0 +1,216 @@
+//! The agent's half of the session directory: the only place that writes files.
+//!
+//! Each file is written under a temporary name, synced, renamed, and its directory synced. For crash tests every such
+//! step counts (except those of the heartbeat and the state, whose number depends on time), and the process kills itself
+//! after the step it was told, so that a test can go through all of them one by one.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hearth_wire::{
+    ACK_DIR, AGENT_DIR, Ack, AckName, AckStatus, FILES_DIR, HEARTBEAT_FILE, Heartbeat, OUT_DIR, OutId, OutMessage,
+    SESSION_FILE, STATE_FILE, SessionFile, State, is_temporary, temporary_name,
+};
+use serde::Serialize;
+
+use crate::host::{file_names, read_json};
+use crate::log;
+use crate::outgoing::Readable;
+use crate::stop::Error;
+
+/// `agent/` of a session.
+#[derive(Debug)]
+pub(crate) struct AgentHalf {
+    dir: PathBuf,
+    unique: AtomicU64,
+    steps: AtomicU64,
+    crash_after: Option<u64>,
+}
+
+impl AgentHalf {
+    pub(crate) fn new(session: &Path, crash_after: Option<u64>) -> Self {
+        let dir = session.join(AGENT_DIR);
+        Self { dir, unique: AtomicU64::new(0), steps: AtomicU64::new(0), crash_after }
+    }
+
+    /// Removes what a killed incarnation had not finished writing. Only for the incarnation that may work.
+    pub(crate) fn sweep_temporaries(&self) -> Result<(), Error> {
+        let files = self.out_dir().join(FILES_DIR);
+        let mut dirs = vec![self.dir.clone(), self.dir.join(ACK_DIR), self.out_dir()];
+        for name in names(&files)? {
+            dirs.push(files.join(name));
+        }
+        for dir in dirs {
+            for name in names(&dir).unwrap_or_default().into_iter().filter(|name| is_temporary(name)) {
+                if let Err(error) = fs::remove_file(dir.join(&name)) {
+                    log::note(format_args!("cannot remove the unfinished file {name}: {error}; left there"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages whose turn has ended, by the acks that the host has not consumed yet.
+    pub(crate) fn ended(&self) -> Result<BTreeSet<u64>, Error> {
+        let ended = |name: &AckName| name.status != AckStatus::Processing;
+        Ok(names(&self.dir.join(ACK_DIR))?
+            .iter()
+            .filter_map(|name| AckName::parse(name))
+            .filter(ended)
+            .map(|a| a.seq)
+            .collect())
+    }
+
+    /// The highest number among the outgoing messages that the host has not consumed yet.
+    pub(crate) fn highest_number(&self) -> Result<u64, Error> {
+        let mut highest = 0;
+        for name in names(&self.out_dir())?.iter().filter(|name| OutId::from_file_name(name).is_some()) {
+            match read_json::<OutMessage>(&self.out_dir().join(name)) {
+                Ok(out) => highest = highest.max(out.number),
+                Err(error) if error.is_gone() => {}
+                Err(error) => {
+                    log::note(format_args!("an earlier answer cannot be read: {error}; its number is unknown"))
+                }
+            }
+        }
+        Ok(highest)
+    }
+
+    /// Writes an ack. One that is already there says the same and stays as it is.
+    pub(crate) fn ack(&self, ack: &Ack) -> Result<(), Error> {
+        let name = AckName { seq: ack.seq, incarnation: ack.incarnation, status: ack.status }.to_string();
+        let dir = self.dir.join(ACK_DIR);
+        if dir.join(&name).exists() { Ok(()) } else { self.write_json(&dir, &name, ack, true) }
+    }
+
+    pub(crate) fn out(&self, message: &OutMessage) -> Result<(), Error> {
+        self.write_json(&self.out_dir(), &message.id.file_name(), message, true)
+    }
+
+    /// Writes one file of an outgoing message; `name` was checked by the caller.
+    pub(crate) fn out_file(&self, id: &OutId, name: &str, content: &mut Readable<'_>) -> Result<(), Error> {
+        let files = self.out_dir().join(FILES_DIR);
+        let dir = files.join(id.as_str());
+        let failed = |source| Error::Write { path: dir.join(name), source };
+        if !dir.is_dir() {
+            fs::create_dir(&dir).and_then(|()| sync_dir(&files)).map_err(failed)?;
+            self.step();
+        }
+        let temporary = dir.join(self.temporary(name));
+        let mut copy = || -> io::Result<()> {
+            let mut file = File::create_new(&temporary)?;
+            content.copy_to(&mut file)?;
+            file.sync_all()?;
+            self.step();
+            fs::rename(&temporary, dir.join(name))?;
+            sync_dir(&dir)
+        };
+        let copied = copy();
+        if copied.is_err() && fs::remove_file(&temporary).is_err() {
+            // It was renamed, or never made.
+        }
+        copied.map_err(failed)?;
+        self.step();
+        Ok(())
+    }
+
+    /// Takes back files whose message will not be written.
+    pub(crate) fn drop_out_files(&self, id: &OutId) {
+        let dir = self.out_dir().join(FILES_DIR).join(id.as_str());
+        if let Err(error) = fs::remove_dir_all(&dir)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            log::note(format_args!("cannot remove the unsent files in {}: {error}; left there", dir.display()));
+        }
+    }
+
+    pub(crate) fn write_state(&self, state: &State) -> Result<(), Error> {
+        self.write_json(&self.dir, STATE_FILE, state, false)
+    }
+
+    pub(crate) fn write_session(&self, session: &SessionFile) -> Result<(), Error> {
+        self.write_json(&self.dir, SESSION_FILE, session, true)
+    }
+
+    pub(crate) fn write_heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), Error> {
+        self.write_json(&self.dir, HEARTBEAT_FILE, heartbeat, false)
+    }
+
+    /// The last state, heartbeat and continuations; none if absent or unreadable, since all can be begun anew.
+    pub(crate) fn last_state(&self) -> Option<State> {
+        read_json(&self.dir.join(STATE_FILE)).ok()
+    }
+
+    pub(crate) fn last_heartbeat(&self) -> Option<Heartbeat> {
+        read_json(&self.dir.join(HEARTBEAT_FILE)).ok()
+    }
+
+    pub(crate) fn last_session(&self) -> Option<SessionFile> {
+        match read_json(&self.dir.join(SESSION_FILE)) {
+            Ok(session) => Some(session),
+            Err(error) if error.is_gone() => None,
+            Err(error) => {
+                log::note(format_args!("continuations are lost, conversations begin anew: {error}"));
+                None
+            }
+        }
+    }
+
+    fn out_dir(&self) -> PathBuf {
+        self.dir.join(OUT_DIR)
+    }
+
+    fn temporary(&self, name: &str) -> String {
+        let count = self.unique.fetch_add(1, Ordering::Relaxed);
+        temporary_name(name, (u64::from(std::process::id()) << 32) | (count & 0xffff_ffff))
+    }
+
+    fn write_json<T: Serialize>(&self, dir: &Path, name: &str, value: &T, counted: bool) -> Result<(), Error> {
+        let path = dir.join(name);
+        let bytes = match serde_json::to_vec(value) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(Error::Encode { path, reason: error.to_string() }),
+        };
+        self.write_bytes(dir, name, &bytes, counted).map_err(|source| Error::Write { path, source })
+    }
+
+    fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], counted: bool) -> io::Result<()> {
+        let temporary = dir.join(self.temporary(name));
+        let written = File::create_new(&temporary).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        if let Err(error) = written {
+            // The name is ours alone; an unfinished file only costs room, which may be what is missing.
+            return fs::remove_file(&temporary).and(Err(error));
+        }
+        if counted {
+            self.step();
+        }
+        fs::rename(&temporary, dir.join(name))?;
+        sync_dir(dir)?;
+        if counted {
+            self.step();
+        }
+        Ok(())
+    }
+
+    /// Counts a durable step and dies after the one a crash test asked for.
+    fn step(&self) {
+        let done = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.crash_after == Some(done) {
+            crate::life::die();
+        }
+    }
+}
+
+fn names(dir: &Path) -> Result<Vec<String>, Error> {
+    file_names(dir).map_err(|source| Error::Directory { path: dir.to_owned(), source })
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}

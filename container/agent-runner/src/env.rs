@@ -1,0 +1,19 @@
+//! The only reader of environment variables in this crate.
+
+use crate::roots::{Start, StartError};
+
+/// What the variables of this process ask for.
+pub(crate) fn start() -> Result<Start, StartError> {
+    Start::from_variables(&variable)
+}
+
+/// Whether children inherit a variable.
+pub(crate) fn is_set(name: &str) -> bool {
+    variable(name).is_some()
+}
+
+/// A variable as text; one that is not Unicode shows its replacement characters and fails where it is parsed.
+#[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}

@@ -1,0 +1,80 @@
+//! The right to work: the incarnation that `host/context.json` names.
+//!
+//! A context is only to be had from here, and whoever has one knows that this incarnation was the right one a moment
+//! ago. It is asked for before each prompt, each tool call and each write of an answer or an ack.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use hearth_wire::Context;
+
+use crate::host::HostHalf;
+use crate::log;
+use crate::stop::{Error, Stop};
+
+/// An unreadable context is tried so often before the runner gives up: the host replaces it by rename, so there is no
+/// moment in which it is not there.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What tells one version of a file from the next without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// Guards everything this incarnation does.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    host: HostHalf,
+    incarnation: u32,
+    last: Option<Stamp>,
+}
+
+impl Gate {
+    pub(crate) fn new(host: HostHalf, incarnation: u32) -> Self {
+        Self { host, incarnation, last: None }
+    }
+
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Reads the context again.
+    pub(crate) fn pass(&mut self) -> Result<Context, Stop> {
+        let stamp = self.stamp();
+        let context = self.read()?;
+        if context.incarnation != self.incarnation {
+            return Err(Stop::Superseded { mine: self.incarnation, named: context.incarnation });
+        }
+        self.last = stamp;
+        Ok(context)
+    }
+
+    /// The same check, without reading the file if it is the one read last: cheap enough for every pause.
+    pub(crate) fn check(&mut self) -> Result<(), Stop> {
+        if self.last.is_some() && self.stamp() == self.last { Ok(()) } else { self.pass().map(drop) }
+    }
+
+    fn read(&self) -> Result<Context, Error> {
+        let mut tried = 1;
+        loop {
+            match self.host.context() {
+                Ok(context) => return Ok(context),
+                Err(error) if error.is_final() || tried == TRIES => return Err(Error::Context(error)),
+                Err(error) => {
+                    log::note(format_args!("cannot read the context: {error}; trying again"));
+                    tried += 1;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        let meta = std::fs::metadata(self.host.context_path()).ok()?;
+        Some(Stamp { inode: meta.ino(), size: meta.size(), modified: (meta.mtime(), meta.mtime_nsec()) })
+    }
+}

@@ -1,0 +1,180 @@
+//! The host's half of the session directory, read only.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use hearth_wire::{CONTEXT_FILE, Context, HOST_DIR, IN_DIR, InMessage, InName, WIRE_VERSION, limits};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::stop::Error;
+
+/// Why a file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file system refused; may pass.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Larger than the contract allows.
+    #[error("{} has more than {limit} bytes, the most a file may have", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The bound.
+        limit: u64,
+    },
+    /// Not what the contract says.
+    #[error("{} is not what the contract says: {reason}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Written by a newer program.
+    #[error("{} is of contract version {found}, this program knows {known}: use a newer image", path.display(), known = WIRE_VERSION)]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+}
+
+impl ReadError {
+    /// The file is not there (any more).
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Reading it again cannot help: files never change.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::Io { .. })
+    }
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    v: u64,
+}
+
+/// Reads one JSON file of the contract; its version is looked at before anything else of it is.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
+    let io = |source| ReadError::Io { path: path.to_owned(), source };
+    let invalid = |error: serde_json::Error| ReadError::Invalid { path: path.to_owned(), reason: error.to_string() };
+    let mut bytes = Vec::new();
+    File::open(path).map_err(io)?.take(limits::JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > limits::JSON_BYTES {
+        return Err(ReadError::TooLarge { path: path.to_owned(), limit: limits::JSON_BYTES });
+    }
+    let found = serde_json::from_slice::<Versioned>(&bytes).map_err(invalid)?.v;
+    if found > u64::from(WIRE_VERSION) {
+        return Err(ReadError::TooNew { path: path.to_owned(), found });
+    }
+    serde_json::from_slice(&bytes).map_err(invalid)
+}
+
+/// `host/` of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct HostHalf {
+    dir: PathBuf,
+}
+
+impl HostHalf {
+    pub(crate) fn new(session: &Path) -> Self {
+        Self { dir: session.join(HOST_DIR) }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn in_dir(&self) -> PathBuf {
+        self.dir.join(IN_DIR)
+    }
+
+    pub(crate) fn context_path(&self) -> PathBuf {
+        self.dir.join(CONTEXT_FILE)
+    }
+
+    pub(crate) fn context(&self) -> Result<Context, ReadError> {
+        read_json(&self.context_path())
+    }
+
+    /// Sequence numbers of the messages that lie there, in order.
+    pub(crate) fn list(&self) -> Result<Vec<u64>, Error> {
+        let path = self.in_dir();
+        let mut seqs: Vec<u64> = file_names(&path)
+            .map_err(|source| Error::Directory { path, source })?
+            .iter()
+            .filter_map(|name| InName::parse(name))
+            .map(|name| name.seq)
+            .collect();
+        seqs.sort_unstable();
+        Ok(seqs)
+    }
+
+    pub(crate) fn message(&self, seq: u64) -> Result<InMessage, ReadError> {
+        let path = self.in_dir().join(InName { seq }.to_string());
+        let message: InMessage = read_json(&path)?;
+        if message.seq != seq {
+            let reason = format!("its seq is {}, its name says {seq}", message.seq);
+            return Err(ReadError::Invalid { path, reason });
+        }
+        if !message.content.is_object() {
+            return Err(ReadError::Invalid { path, reason: "its content is not an object".to_owned() });
+        }
+        Ok(message)
+    }
+}
+
+/// Names in a directory; those that are not Unicode cannot be names of the contract.
+pub(crate) fn file_names(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        if let Ok(name) = entry?.file_name().into_string() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> Result<Versionless, ReadError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.json");
+        std::fs::write(&path, text).unwrap();
+        read_json(&path)
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Versionless {
+        name: String,
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_before_its_fields_are_read() {
+        assert!(matches!(read(br#"{"v":2,"what":1}"#), Err(ReadError::TooNew { found: 2, .. })));
+        assert!(matches!(read(br#"{"v":1,"what":1}"#), Err(ReadError::Invalid { .. })));
+        assert_eq!(read(br#"{"v":1,"name":"a"}"#).unwrap().name, "a");
+    }
+
+    #[test]
+    fn size_is_bounded_and_absence_is_told_from_damage() {
+        let big = vec![b' '; usize::try_from(limits::JSON_BYTES).unwrap() + 1];
+        assert!(read(&big).unwrap_err().is_final());
+        let gone = read_json::<Versionless>(Path::new("/nonexistent/x.json")).unwrap_err();
+        assert!(gone.is_gone() && !gone.is_final());
+    }
+}

@@ -1,0 +1,68 @@
+//! Living no longer than the host: the life pipe and ways to die.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::Read as _;
+
+use crate::log;
+use crate::roots::{LIFE_VARIABLE, LOCK_VARIABLE, Start};
+use crate::stop::Error;
+
+/// Takes up the inherited descriptors. Both stay open without close-on-exec, so that every child has them too: the lock
+/// is free only when all of them are gone.
+pub(crate) fn hold(start: &Start) -> Result<(), Error> {
+    if let Some(fd) = start.lock_fd {
+        let there = std::fs::symlink_metadata(descriptor_path(fd));
+        there.map_err(|source| Error::Descriptor { variable: LOCK_VARIABLE, fd, source })?;
+    }
+    if let Some(fd) = start.life_fd {
+        // A second description of the same pipe, by its path: a number alone cannot be made a descriptor safely.
+        let opened = File::open(descriptor_path(fd));
+        let pipe = opened.map_err(|source| Error::Descriptor { variable: LIFE_VARIABLE, fd, source })?;
+        lead_own_group();
+        let thread = std::thread::Builder::new().name("life".to_owned()).spawn(move || wait_for_end(pipe));
+        thread.map_err(|source| Error::Thread { name: "life", source })?;
+    }
+    Ok(())
+}
+
+/// Dies at once, as if killed.
+pub(crate) fn die() {
+    if rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).is_err() {
+        std::process::abort();
+    }
+}
+
+/// The whole group is killed in the end, so it must hold nothing but this process and its children.
+fn lead_own_group() {
+    let own = rustix::process::getpid();
+    if rustix::process::getpgrp() != own
+        && let Err(error) = rustix::process::setpgid(None, None)
+    {
+        log::note(format_args!("cannot lead an own process group: {error}; the inherited one ends with the host"));
+    }
+}
+
+fn wait_for_end(mut pipe: File) -> Infallible {
+    let mut byte = [0_u8; 1];
+    loop {
+        match pipe.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                log::note(format_args!("the life pipe cannot be read: {error}; going as if the host were gone"));
+                break;
+            }
+        }
+    }
+    loop {
+        if rustix::process::kill_current_process_group(rustix::process::Signal::KILL).is_err() {
+            std::process::abort();
+        }
+    }
+}
+
+fn descriptor_path(fd: u32) -> String {
+    if cfg!(target_os = "linux") { format!("/proc/self/fd/{fd}") } else { format!("/dev/fd/{fd}") }
+}

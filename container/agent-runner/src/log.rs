@@ -1,0 +1,16 @@
+//! The one place that talks to people: notes on stderr, of which the host keeps the end.
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+/// Writes one line.
+pub(crate) fn note(message: impl Display) {
+    pass_on(format!("hearth-runner: {message}\n").as_bytes());
+}
+
+/// Writes what a provider wrote to its stderr. A closed stderr is no reason to stop working, so errors are not looked at.
+pub(crate) fn pass_on(bytes: &[u8]) {
+    if std::io::stderr().lock().write_all(bytes).is_err() {
+        // Nobody reads: there is nobody left to tell.
+    }
+}

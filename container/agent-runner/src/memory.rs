@@ -1,0 +1,81 @@
+//! What outlives the process: `agent/session.json`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hearth_wire::{SessionFile, WIRE_VERSION};
+
+use crate::agent::AgentHalf;
+use crate::stop::Error;
+
+/// Beside the providers: which numbers this incarnation may have used, as `<incarnation>:<first unused>`. The host
+/// deletes answers it has stored, so that their numbers could not be known after a restart of the same incarnation.
+const NUMBERS: &str = "hearth-runner";
+
+/// Continuations of the providers and the reserved numbers.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    agent: Arc<AgentHalf>,
+    incarnation: u32,
+    continuations: BTreeMap<String, String>,
+    unsaved: bool,
+}
+
+impl Memory {
+    pub(crate) fn load(agent: Arc<AgentHalf>, incarnation: u32) -> Self {
+        let continuations = agent.last_session().map(|session| session.continuations).unwrap_or_default();
+        Self { agent, incarnation, continuations, unsaved: false }
+    }
+
+    /// Where the provider was.
+    pub(crate) fn continuation(&self, provider: &str) -> Option<&str> {
+        self.continuations.get(provider).map(String::as_str)
+    }
+
+    /// Notes where the provider is; with `None`, that it begins anew.
+    pub(crate) fn remember(&mut self, provider: &str, continuation: Option<&str>) -> Result<(), Error> {
+        if self.continuation(provider) == continuation {
+            return Ok(());
+        }
+        match continuation {
+            Some(value) => self.continuations.insert(provider.to_owned(), value.to_owned()),
+            None => self.continuations.remove(provider),
+        };
+        self.unsaved = true;
+        self.flush()
+    }
+
+    /// Writes what is not written yet. While there is no room it stays so: a continuation is worth less than the turn.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        if !self.unsaved {
+            return Ok(());
+        }
+        match self.save() {
+            Err(error) if error.is_full_disk() => Ok(()),
+            saved => {
+                self.unsaved = saved.is_err();
+                saved
+            }
+        }
+    }
+
+    /// The first number that this incarnation cannot have used before a restart.
+    pub(crate) fn reserved_numbers(&self) -> Option<u64> {
+        let (incarnation, number) = self.continuation(NUMBERS)?.split_once(':')?;
+        let mine = incarnation.parse() == Ok(self.incarnation);
+        if mine { number.parse().ok() } else { None }
+    }
+
+    /// Notes that numbers below `first_unused` may be used from now on.
+    pub(crate) fn reserve_numbers(&mut self, first_unused: u64) -> Result<(), Error> {
+        self.remember(NUMBERS, Some(&format!("{}:{first_unused}", self.incarnation)))
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        self.agent.write_session(&SessionFile {
+            v: WIRE_VERSION,
+            incarnation: self.incarnation,
+            continuations: self.continuations.clone(),
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Numbers of outgoing messages: odd, above every one used and every sequence number seen, never used twice.
+
+use crate::memory::Memory;
+use crate::stop::Error;
+
+/// Numbers are reserved in blocks, so that not every answer costs a write more.
+const BLOCK: u64 = 64;
+
+/// Hands out numbers.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    /// The next one; odd.
+    next: u64,
+    /// First number that is not reserved yet.
+    reserved: u64,
+}
+
+impl Numbers {
+    /// Begins above what the context, the answers that still lie there and an earlier start of this incarnation used.
+    pub(crate) fn new(next_number: u64, highest_used: u64, reserved: Option<u64>) -> Self {
+        let next = odd_from(next_number.max(highest_used + 1).max(reserved.unwrap_or(0)));
+        Self { next, reserved: next }
+    }
+
+    /// The host uses this number for one of its messages.
+    pub(crate) fn seen(&mut self, seq: u64) {
+        self.next = self.next.max(odd_from(seq.saturating_add(1)));
+    }
+
+    /// The context says that lower numbers are used.
+    pub(crate) fn at_least(&mut self, next_number: u64) {
+        self.next = self.next.max(odd_from(next_number));
+    }
+
+    /// A number nobody else has.
+    pub(crate) fn take(&mut self, memory: &mut Memory) -> Result<u64, Error> {
+        let number = self.next;
+        self.next = number.saturating_add(2);
+        if number >= self.reserved {
+            self.reserved = number.saturating_add(BLOCK);
+            memory.reserve_numbers(self.reserved)?;
+        }
+        Ok(number)
+    }
+}
+
+fn odd_from(number: u64) -> u64 {
+    number | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::agent::AgentHalf;
+
+    #[test]
+    fn numbers_are_odd_and_rise_above_everything() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("agent")).unwrap();
+        let agent = Arc::new(AgentHalf::new(dir.path(), None));
+        let mut memory = Memory::load(Arc::clone(&agent), 3);
+        let mut numbers = Numbers::new(5, 8, memory.reserved_numbers());
+        assert_eq!(numbers.take(&mut memory).unwrap(), 9);
+        numbers.seen(20);
+        assert_eq!(numbers.take(&mut memory).unwrap(), 21);
+        numbers.at_least(31);
+        assert_eq!(numbers.take(&mut memory).unwrap(), 31);
+
+        let same = Memory::load(Arc::clone(&agent), 3);
+        let restarted = Numbers::new(5, 0, same.reserved_numbers());
+        assert!(restarted.next > 31, "a restart of the same incarnation reuses nothing");
+        let other = Memory::load(agent, 4);
+        assert_eq!(other.reserved_numbers(), None, "the next incarnation is told by the host");
+    }
+}

@@ -1,0 +1,216 @@
+//! What a provider wants to say, and its way into messages that the host accepts.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, Write};
+use std::path::PathBuf;
+
+use hearth_wire::{Address, Context, Destination, DestinationTarget, InMessage, OutKind, is_safe_file_name, limits};
+use serde_json::{Value, json};
+
+/// A text that does not fit one message becomes at most so many.
+const MOST_PIECES: usize = 32;
+
+/// One thing to say.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Utterance {
+    pub(crate) content: Content,
+    pub(crate) target: Target,
+    pub(crate) files: Vec<Attachment>,
+}
+
+/// The words, or a platform's payload.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Content {
+    Text(String),
+    Payload { kind: OutKind, content: Value },
+}
+
+/// Where it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Where the message came from.
+    Reply,
+    /// A destination of the context, by name.
+    Destination(String),
+    /// An address the agent was given.
+    Address(Address),
+}
+
+/// A file to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    pub(crate) name: String,
+    pub(crate) source: Source,
+}
+
+/// Where a file's content is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Bytes(Vec<u8>),
+    Path(PathBuf),
+}
+
+impl Utterance {
+    pub(crate) fn reply(text: impl Into<String>) -> Self {
+        Self { content: Content::Text(text.into()), target: Target::Reply, files: Vec::new() }
+    }
+
+    pub(crate) fn to(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { target: Target::Destination(name.into()), ..Self::reply(text) }
+    }
+}
+
+impl Content {
+    pub(crate) fn into_parts(self) -> (OutKind, Value) {
+        match self {
+            Self::Text(text) => (OutKind::Chat, json!({ "text": text })),
+            Self::Payload { kind, content } => (kind, content),
+        }
+    }
+}
+
+/// The content of a file: so many bytes of something that can be read more than once.
+pub(crate) struct Readable<'a> {
+    content: Box<dyn ReadSeek + 'a>,
+    bytes: u64,
+}
+
+trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek> ReadSeek for T {}
+
+impl Readable<'_> {
+    /// Copies it from its beginning; what a file grew by since it was opened is not part of it.
+    pub(crate) fn copy_to(&mut self, writer: &mut dyn Write) -> io::Result<()> {
+        self.content.rewind()?;
+        io::copy(&mut self.content.by_ref().take(self.bytes), writer).map(drop)
+    }
+}
+
+impl Attachment {
+    /// Opens the content, if the host would take the file.
+    pub(crate) fn open(&self, max_bytes: u64) -> Result<Readable<'_>, String> {
+        let Self { name, source } = self;
+        if !is_safe_file_name(name) {
+            return Err(format!("a file cannot be sent as {name:?}: that is not a plain file name"));
+        }
+        let readable = match source {
+            Source::Bytes(bytes) => Readable { bytes: bytes.len() as u64, content: Box::new(Cursor::new(bytes)) },
+            Source::Path(path) => {
+                let refused = |error| format!("the file {} cannot be sent: {error}", path.display());
+                let meta = std::fs::metadata(path).map_err(refused)?;
+                if !meta.is_file() {
+                    return Err(format!("{} cannot be sent: it is not a file", path.display()));
+                }
+                Readable { bytes: meta.len(), content: Box::new(File::open(path).map_err(refused)?) }
+            }
+        };
+        if readable.bytes > max_bytes {
+            return Err(format!("the file {name} has {} bytes, at most {max_bytes} can be sent", readable.bytes));
+        }
+        Ok(readable)
+    }
+}
+
+/// Names of the files, if one message can carry them all.
+pub(crate) fn attachment_names(files: &[Attachment]) -> Result<Vec<String>, String> {
+    if files.len() > limits::FILES_PER_MESSAGE {
+        return Err(format!("{} files in one message, at most {} can be sent", files.len(), limits::FILES_PER_MESSAGE));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for file in files {
+        if names.contains(&file.name) {
+            return Err(format!("two files named {} in one message; one would replace the other", file.name));
+        }
+        names.push(file.name.clone());
+    }
+    Ok(names)
+}
+
+/// Whether the agent may write to `target`; `None` if the name is not known.
+pub(crate) fn known_target<'a>(context: &'a Context, target: &Target) -> Option<Option<&'a Destination>> {
+    match target {
+        Target::Destination(name) => context.destinations.iter().find(|d| d.name == *name).map(Some),
+        Target::Reply | Target::Address(_) => Some(None),
+    }
+}
+
+/// The message of a turn that something said to `target` answers: the newest one from that chat, else the newest one.
+pub(crate) fn answered(asked: &[InMessage], target: &Target, destination: Option<&Destination>) -> Option<u64> {
+    let chat = match (target, destination.map(|destination| &destination.target)) {
+        (Target::Address(address), _) => Some((address.channel.as_str(), address.platform_id.as_str())),
+        (_, Some(DestinationTarget::Channel { channel, platform_id })) => {
+            Some((channel.as_str(), platform_id.as_str()))
+        }
+        _ => None,
+    };
+    let from_chat = |message: &&InMessage| {
+        let reply = message.reply.as_ref().map(|reply| (reply.channel.as_str(), reply.platform_id.as_str()));
+        reply.is_some() && reply == chat
+    };
+    asked.iter().rev().find(from_chat).or(asked.last()).map(|message| message.seq)
+}
+
+/// Cuts a text into pieces that `fits` accepts, at line ends or spaces if there are some; `None` if that takes too many.
+pub(crate) fn pieces(text: &str, fits: &dyn Fn(&str) -> bool) -> Option<Vec<String>> {
+    let mut done = Vec::new();
+    let mut open = vec![text];
+    while let Some(piece) = open.pop() {
+        if fits(piece) {
+            done.push(piece.to_owned());
+        } else {
+            let (left, right) = halves(piece)?;
+            open.push(right);
+            open.push(left);
+        }
+        if done.len() + open.len() > MOST_PIECES {
+            return None;
+        }
+    }
+    Some(done)
+}
+
+/// Two parts of about the same size; `None` if the text cannot be divided.
+fn halves(text: &str) -> Option<(&str, &str)> {
+    let middle = text.floor_char_boundary(text.len() / 2);
+    let (head, _) = text.split_at_checked(middle)?;
+    let at_line = head.rfind('\n').or_else(|| head.rfind(' ')).map(|place| place + 1);
+    let near = at_line.filter(|place| *place > text.len() / 4).unwrap_or(middle);
+    let cut = if near == 0 { text.ceil_char_boundary(1) } else { near };
+    text.split_at_checked(cut).filter(|(left, right)| !left.is_empty() && !right.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_lose_nothing_and_prefer_line_ends() {
+        let text = "one two three\nfour five six\nseven eight";
+        let cut = pieces(text, &|piece| piece.len() <= 16).unwrap();
+        assert_eq!(cut.concat(), text);
+        assert!(cut.iter().all(|piece| piece.len() <= 16), "{cut:?}");
+        assert!(cut[0].ends_with('\n'), "{cut:?}");
+        let wide = "ö".repeat(100);
+        assert_eq!(pieces(&wide, &|piece| piece.len() <= 31).unwrap().concat(), wide);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_refused() {
+        assert_eq!(pieces("abc", &|_| false), None);
+        assert_eq!(pieces(&"x".repeat(1000), &|piece| piece.len() < 4), None);
+        assert_eq!(pieces("", &|_| true), Some(vec![String::new()]));
+    }
+
+    #[test]
+    fn files_are_checked_before_they_are_sent() {
+        let file =
+            |name: &str, bytes: usize| Attachment { name: name.to_owned(), source: Source::Bytes(vec![0; bytes]) };
+        assert!(file("a.txt", 4).open(4).is_ok());
+        assert!(file("a.txt", 5).open(4).is_err());
+        assert!(file("../a", 1).open(4).is_err());
+        assert!(attachment_names(&[file("a", 1), file("a", 1)]).is_err());
+        assert!(attachment_names(&vec![file("a", 1); 33]).is_err());
+        let absent = Attachment { name: "a".to_owned(), source: Source::Path(PathBuf::from("/nonexistent/a")) };
+        assert!(absent.open(4).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! What the provider is told. Pure: the same messages give the same text.
+
+use std::fmt::Write as _;
+
+use hearth_wire::{AlreadySent, Context, DestinationTarget, InMessage};
+use serde_json::Value;
+
+/// The text of a turn: what was already said, then context, then the messages that ask.
+pub(crate) fn prompt(already_sent: &[AlreadySent], background: &[InMessage], asked: &[InMessage]) -> String {
+    let mut blocks = Vec::new();
+    if !already_sent.is_empty() {
+        let said = already_sent.iter().map(|sent| block("said", &[("number", &sent.number.to_string())], &sent.text));
+        let note = "You were interrupted in this turn. This was already delivered and must not be sent again:";
+        blocks.push(format!("<already-sent>\n{note}\n{}\n</already-sent>", lines(said)));
+    }
+    if !background.is_empty() {
+        blocks.push(format!("<context>\n{}\n</context>", lines(background.iter().map(message))));
+    }
+    blocks.extend(asked.iter().map(message));
+    blocks.join("\n")
+}
+
+/// What the agent must know before any message: who it is and how its words find their way.
+pub(crate) fn instructions(context: &Context) -> String {
+    let mut text = String::new();
+    if !context.agent_name.is_empty() {
+        text = format!("Your name is {}.\n\n", context.agent_name);
+    }
+    text.push_str(
+        "What you write as your final text is sent to the chat the messages came from. \
+         To send something to another place, put it in a block: <message to=\"NAME\">TEXT</message>. \
+         Text in <internal> blocks is sent to nobody.\n",
+    );
+    if context.destinations.is_empty() {
+        text.push_str("There is no other place you can write to.");
+        return text;
+    }
+    text.push_str("Places you can write to:");
+    for destination in &context.destinations {
+        let display = destination.display.as_deref().filter(|display| *display != destination.name);
+        let shown = display.map(|display| format!(" ({display})")).unwrap_or_default();
+        let kind = match &destination.target {
+            DestinationTarget::Channel { .. } => "",
+            DestinationTarget::Agent { .. } => ", an agent",
+        };
+        if write!(text, "\n- {}{shown}{kind}", destination.name).is_err() {
+            // Writing to a string cannot fail.
+        }
+    }
+    text
+}
+
+/// The text every channel's messages have; empty if there is none.
+pub(crate) fn text_of(message: &InMessage) -> &str {
+    string(&message.content, "text")
+}
+
+fn message(message: &InMessage) -> String {
+    let seq = message.seq.to_string();
+    let sender = match string(&message.content, "sender") {
+        "" => string(&message.content, "senderId"),
+        name => name,
+    };
+    let mut attributes = vec![("id", seq.as_str()), ("from", sender), ("time", message.timestamp.as_str())];
+    attributes.retain(|(_, value)| !value.is_empty());
+    let (tag, text) = match message.kind.as_str() {
+        "chat" | "chat-sdk" => ("message", text_of(message).to_owned()),
+        kind => (if is_tag(kind) { kind } else { "message" }, body(&message.content)),
+    };
+    block(tag, &attributes, &text)
+}
+
+/// The text of a task, webhook or event: its own words if it has some, else everything it says.
+fn body(content: &Value) -> String {
+    let words = ["prompt", "text"].map(|field| string(content, field)).into_iter().find(|text| !text.is_empty());
+    words.map_or_else(|| content.to_string(), str::to_owned)
+}
+
+fn is_tag(kind: &str) -> bool {
+    !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
+fn string<'a>(content: &'a Value, field: &str) -> &'a str {
+    content.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+fn block(tag: &str, attributes: &[(&str, &str)], text: &str) -> String {
+    let shown: String = attributes.iter().map(|(name, value)| format!(" {name}=\"{}\"", escaped(value))).collect();
+    format!("<{tag}{shown}>{}</{tag}>", escaped(text))
+}
+
+fn lines(blocks: impl Iterator<Item = String>) -> String {
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(seq: u64, kind: &str, content: Value) -> InMessage {
+        let timestamp = "2026-01-02T03:04:05.000Z".to_owned();
+        InMessage {
+            v: 1,
+            seq,
+            id: format!("ms{seq}"),
+            kind: kind.to_owned(),
+            trigger: true,
+            timestamp,
+            reply: None,
+            content,
+        }
+    }
+
+    #[test]
+    fn strangers_cannot_close_their_block() {
+        let message = said(4, "chat", json!({"text": "</message><x a=\"1\"> & y", "sender": "A\"<b"}));
+        assert_eq!(
+            prompt(&[], &[], &[message]),
+            "<message id=\"4\" from=\"A&quot;&lt;b\" time=\"2026-01-02T03:04:05.000Z\">\
+             &lt;/message&gt;&lt;x a=&quot;1&quot;&gt; &amp; y</message>"
+        );
+    }
+
+    #[test]
+    fn context_comes_first_and_what_was_said_before_it() {
+        let already = [AlreadySent { in_reply_to: Some(4), number: 5, text: "on it".to_owned() }];
+        let text = prompt(
+            &already,
+            &[said(2, "chat", json!({"text": "one", "senderId": "7"}))],
+            &[said(4, "task", json!({"prompt": "two"})), said(6, "webhook", json!({"event": "e"}))],
+        );
+        let order =
+            ["on it", "<context>", "from=\"7\"", "one", "</context>", "<task id=\"4\"", "two", "<webhook", "event"];
+        let places: Vec<_> =
+            order.iter().map(|word| text.find(word).unwrap_or_else(|| panic!("{word} in {text}"))).collect();
+        assert!(places.is_sorted(), "{text}");
+    }
+
+    #[test]
+    fn a_kind_that_is_no_tag_is_a_message() {
+        assert!(prompt(&[], &[], &[said(2, "a b", json!({}))]).starts_with("<message id=\"2\""));
+    }
+}

@@ -1,0 +1,130 @@
+//! How the CLI is started, so that it behaves the same every time.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+
+use hearth_wire::Context;
+
+use crate::child::Launch;
+use crate::provider::environment;
+use crate::roots::Roots;
+
+/// Tools that Hearth has its own way for, or that need a person in front of the terminal.
+const NEVER: [&str; 9] = [
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "ScheduleWakeup",
+    "AskUserQuestion",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "EnterWorktree",
+    "ExitWorktree",
+];
+
+/// Variables that make it predictable. One that the agent's configuration sets already stays as it is.
+const QUIET: [(&str, &str); 9] = [
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    // Even a refused login is tried again, by default for minutes.
+    ("CLAUDE_CODE_MAX_RETRIES", "4"),
+    // Schemas of MCP tools are sent at once instead of being searched for.
+    ("ENABLE_TOOL_SEARCH", "false"),
+    // One result per message: nothing goes on behind a finished turn.
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+    ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1"),
+    ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "165000"),
+];
+
+/// Which conversation a process is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Conversation {
+    /// Begun by an earlier process.
+    Resumed(String),
+    /// Begun by this one.
+    New(String),
+}
+
+impl Conversation {
+    /// Goes on with `known`, or begins one under an id chosen here: the agent's tools are told the id from the start.
+    pub(crate) fn choose(known: Option<String>) -> io::Result<Self> {
+        match known {
+            Some(id) if !id.is_empty() => Ok(Self::Resumed(id)),
+            _ => new_id().map(Self::New),
+        }
+    }
+
+    fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Self::Resumed(id) => ("--resume", id),
+            Self::New(id) => ("--session-id", id),
+        }
+    }
+}
+
+/// Everything but the conversation. While it stays the same, so does the process.
+pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) -> bool) -> Launch {
+    let provider = &context.provider;
+    let mut argv = provider.command.clone();
+    if argv.is_empty() {
+        argv.push("claude".to_owned());
+    }
+    let fixed = "-p --input-format stream-json --output-format stream-json --verbose \
+                 --permission-mode bypassPermissions --allow-dangerously-skip-permissions --setting-sources=project,user";
+    argv.extend(fixed.split_whitespace().map(str::to_owned));
+    let blocked = NEVER.into_iter().chain(context.blocked_tools.iter().map(String::as_str));
+    argv.push(format!("--disallowedTools={}", blocked.collect::<Vec<_>>().join(",")));
+    argv.extend(provider.model.iter().map(|model| format!("--model={model}")));
+    argv.extend(provider.effort.iter().map(|effort| format!("--effort={effort}")));
+    let mut env = environment(context, roots);
+    let quiet = QUIET.into_iter().filter(|(name, _)| !inherited(name));
+    env.extend(quiet.map(|(name, value)| (name, value.to_owned())));
+    if rustix::process::geteuid().is_root() {
+        // Without it the CLI refuses to work unattended as root, which an agent without user namespaces may be.
+        env.push(("IS_SANDBOX", "1".to_owned()));
+    }
+    // Set if the daemon itself was started by such a CLI; it would take itself for a part of that one.
+    Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] }
+}
+
+/// The start of a process for one conversation.
+pub(crate) fn with_conversation(base: &Launch, conversation: &Conversation) -> Launch {
+    let (flag, id) = conversation.parts();
+    let mut launch = base.clone();
+    launch.argv.push(format!("{flag}={id}"));
+    launch.env.push(("CLAUDE_SESSION_ID", id.to_owned()));
+    launch
+}
+
+/// A random UUID (version 4).
+fn new_id() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{number:032x}");
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| hex.get(range).unwrap_or_default());
+    Ok(parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_the_form_the_cli_accepts() {
+        let id = new_id().unwrap();
+        let lengths: Vec<usize> = id.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+        assert_eq!(&id[14..15], "4", "{id}");
+        assert!("89ab".contains(&id[19..20]), "{id}");
+        assert_ne!(id, new_id().unwrap());
+    }
+
+    #[test]
+    fn an_empty_continuation_is_none() {
+        assert!(matches!(Conversation::choose(Some(String::new())), Ok(Conversation::New(_))));
+        assert_eq!(Conversation::choose(Some("a".to_owned())).unwrap(), Conversation::Resumed("a".to_owned()));
+    }
+}

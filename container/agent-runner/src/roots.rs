@@ -1,0 +1,166 @@
+//! How a runner is started: its directories, the incarnation it is, the descriptors it was given.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// JSON object of directories, see [`Roots`].
+pub const ROOTS_VARIABLE: &str = "HEARTH_ROOTS";
+/// Number of the incarnation this process is.
+pub const INCARNATION_VARIABLE: &str = "HEARTH_INCARNATION";
+/// Descriptor of the life pipe, see `life.rs`.
+pub const LIFE_VARIABLE: &str = "HEARTH_LIFE_FD";
+/// Descriptor of the lock by which the host sees whether anything of this incarnation still lives.
+pub const LOCK_VARIABLE: &str = "HEARTH_LOCK_FD";
+/// For crash tests: die after so many durable steps, see `agent.rs`.
+pub const CRASH_VARIABLE: &str = "HEARTH_TEST_CRASH_AFTER_STEPS";
+
+/// Why a runner cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A variable that has no default is missing.
+    #[error("{name} is not set: this program is started by Hearth, which sets it")]
+    Missing {
+        /// The variable.
+        name: &'static str,
+    },
+    /// A variable that cannot be understood.
+    #[error("{name} is {value:?}: {reason}")]
+    Invalid {
+        /// The variable.
+        name: &'static str,
+        /// What it holds.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The agent's directories. In a container they are always the same; in the process runtime they are host paths.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Roots {
+    /// The session's directory with `host/` and `agent/`.
+    pub session: PathBuf,
+    /// The agent's working directory.
+    pub group: PathBuf,
+    /// The agent's home directory.
+    pub home: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self {
+            session: PathBuf::from("/workspace/session"),
+            group: PathBuf::from("/workspace/group"),
+            home: PathBuf::from("/home/node"),
+        }
+    }
+}
+
+/// Everything a runner is told before it reads its first file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Where it works.
+    pub roots: Roots,
+    /// Which incarnation it is.
+    pub incarnation: u32,
+    /// Descriptor whose end means that the host is gone.
+    pub life_fd: Option<u32>,
+    /// Descriptor that is only kept open.
+    pub lock_fd: Option<u32>,
+    /// For crash tests: durable steps to survive.
+    pub crash_after_steps: Option<u64>,
+}
+
+impl Start {
+    /// Reads the variables through `get`, so that tests need no environment.
+    ///
+    /// # Errors
+    /// The first variable that is missing or wrong.
+    pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, StartError> {
+        let incarnation = get(INCARNATION_VARIABLE).ok_or(StartError::Missing { name: INCARNATION_VARIABLE })?;
+        Ok(Self {
+            roots: parse_roots(get(ROOTS_VARIABLE))?,
+            incarnation: parse_number(INCARNATION_VARIABLE, incarnation)?,
+            life_fd: parse_optional(LIFE_VARIABLE, get)?,
+            lock_fd: parse_optional(LOCK_VARIABLE, get)?,
+            crash_after_steps: parse_optional(CRASH_VARIABLE, get)?,
+        })
+    }
+}
+
+fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
+    let Some(text) = text else { return Ok(Roots::default()) };
+    let invalid = |value: String, reason: String| StartError::Invalid { name: ROOTS_VARIABLE, value, reason };
+    // By way of an object: a struct would also be read from an array.
+    let object = serde_json::from_str::<serde_json::Map<_, _>>(&text);
+    let roots: Roots = match object.and_then(|object| serde_json::from_value(object.into())) {
+        Ok(roots) => roots,
+        Err(error) => {
+            let wanted = r#"it must be a JSON object like {"session":"/a","group":"/b","home":"/c"}"#;
+            return Err(invalid(text, format!("{wanted} ({error})")));
+        }
+    };
+    for path in [&roots.session, &roots.group, &roots.home] {
+        if !path.is_absolute() {
+            return Err(invalid(text, format!("{} is not an absolute path", path.display())));
+        }
+    }
+    Ok(roots)
+}
+
+fn parse_optional<N: std::str::FromStr>(
+    name: &'static str,
+    get: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<N>, StartError> {
+    get(name).filter(|value| !value.is_empty()).map(|value| parse_number(name, value)).transpose()
+}
+
+fn parse_number<N: std::str::FromStr>(name: &'static str, value: String) -> Result<N, StartError> {
+    match value.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => Err(StartError::Invalid { name, value, reason: "it must be a decimal number".to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(pairs: &[(&str, &str)]) -> Result<Start, StartError> {
+        Start::from_variables(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn a_container_needs_only_the_incarnation() {
+        let start = start(&[(INCARNATION_VARIABLE, "7")]).unwrap();
+        assert_eq!(start.incarnation, 7);
+        assert_eq!(start.roots.session, PathBuf::from("/workspace/session"));
+        assert_eq!((start.life_fd, start.lock_fd), (None, None));
+    }
+
+    #[test]
+    fn roots_and_descriptors_are_read() {
+        let roots = r#"{"session":"/s","group":"/g","home":"/h"}"#;
+        let start =
+            start(&[(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, roots), (LIFE_VARIABLE, "3"), (LOCK_VARIABLE, "4")])
+                .unwrap();
+        assert_eq!(start.roots.home, PathBuf::from("/h"));
+        assert_eq!((start.life_fd, start.lock_fd), (Some(3), Some(4)));
+    }
+
+    #[test]
+    fn wrong_variables_are_named() {
+        for (pairs, word) in [
+            (vec![], INCARNATION_VARIABLE),
+            (vec![(INCARNATION_VARIABLE, "x")], "decimal"),
+            (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, "/s")], "JSON object"),
+            (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, r#"{"session":"s"}"#)], "absolute"),
+            (vec![(INCARNATION_VARIABLE, "1"), (LIFE_VARIABLE, "three")], LIFE_VARIABLE),
+        ] {
+            let message = start(&pairs).unwrap_err().to_string();
+            assert!(message.contains(word), "{message}");
+        }
+    }
+}

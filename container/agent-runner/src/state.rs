@@ -1,0 +1,89 @@
+//! `agent/state.json`: that the provider moves, and which tool it uses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_wire::{State, Tool, WIRE_VERSION};
+
+use crate::agent::AgentHalf;
+use crate::clock::{Stopwatch, now_iso};
+use crate::stop::Error;
+
+/// Events in quick succession share a write; the host only needs to see that the count changes.
+const AT_MOST_EVERY: Duration = Duration::from_millis(100);
+
+/// The state as it is and as it was last written.
+#[derive(Debug)]
+pub(crate) struct StateBoard {
+    agent: Arc<AgentHalf>,
+    state: State,
+    /// Tools in use, by the provider's name for the call.
+    tools: Vec<(String, Tool)>,
+    unwritten: bool,
+    since_write: Stopwatch,
+}
+
+impl StateBoard {
+    /// Begins at the count where an earlier start of the same incarnation ended.
+    pub(crate) fn start(agent: Arc<AgentHalf>, incarnation: u32) -> Result<Self, Error> {
+        let before = agent.last_state().filter(|last| last.incarnation == incarnation).map_or(0, |last| last.progress);
+        let state = State { v: WIRE_VERSION, incarnation, progress: before, last_progress: now_iso(), tool: None };
+        agent.write_state(&state)?;
+        Ok(Self { agent, state, tools: Vec::new(), unwritten: false, since_write: Stopwatch::start() })
+    }
+
+    /// The provider did something.
+    pub(crate) fn progress(&mut self) -> Result<(), Error> {
+        self.state.progress = self.state.progress.saturating_add(1);
+        self.state.last_progress = now_iso();
+        self.unwritten = true;
+        self.flush()
+    }
+
+    /// A tool starts; `call` is how its end will name it.
+    pub(crate) fn tool_started(&mut self, call: &str, name: &str, timeout_ms: Option<u64>) -> Result<(), Error> {
+        let tool = Tool { name: name.to_owned(), timeout_ms, started_at: now_iso() };
+        self.tools.push((call.to_owned(), tool));
+        self.tools_changed()
+    }
+
+    pub(crate) fn tool_ended(&mut self, call: &str) -> Result<(), Error> {
+        self.tools.retain(|(known, _)| known != call);
+        self.tools_changed()
+    }
+
+    /// The turn is over: no tool runs, and what happened in it is written.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.tools.clear();
+        self.tools_changed()?;
+        if self.unwritten { self.write() } else { Ok(()) }
+    }
+
+    /// Writes what is not written yet, unless something was written a moment ago.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        if self.unwritten && self.since_write.elapsed() >= AT_MOST_EVERY { self.write() } else { Ok(()) }
+    }
+
+    /// Of several tools the file names the one that declared the longest time: it is what the host must wait for.
+    fn tools_changed(&mut self) -> Result<(), Error> {
+        let longest = self.tools.iter().map(|(_, tool)| tool).max_by_key(|tool| tool.timeout_ms.unwrap_or(0)).cloned();
+        if longest == self.state.tool {
+            return self.flush();
+        }
+        self.state.tool = longest;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        self.since_write = Stopwatch::start();
+        match self.agent.write_state(&self.state) {
+            // A state that the host cannot see is no reason to lose a turn; the next one tells it all.
+            Err(error) if error.is_full_disk() => self.unwritten = true,
+            written => {
+                written?;
+                self.unwritten = false;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+"""An agent for the tests of the command provider: does what the first word of the message says."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+
+def open_descriptors():
+    still = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            os.fstat(int(name))
+            still.append(int(name))
+        except OSError:
+            pass
+    return sorted(still)
+
+
+for line in sys.stdin:
+    turn = json.loads(line)
+    text = turn["messages"][-1]["content"]["text"]
+    word, _, rest = text.partition(" ")
+    if word == "count":
+        say(type="say", text="turn %d, continuation %s" % (turn["turn"], turn.get("continuation")))
+        say(type="continuation", value="c%d" % turn["turn"])
+    elif word == "mess":
+        print("this is not JSON")
+        say(type="invention", text="x")
+        say(type="say")
+        print("", flush=True)
+        say(type="say", text="still here")
+    elif word == "early":
+        say(type="say", text="at once", final=False)
+        time.sleep(0.4)
+        say(type="say", text="in the end")
+    elif word == "tool":
+        say(type="tool", name="build", timeout_ms=60000, id="1")
+        time.sleep(0.4)
+        say(type="tool_done", id="1")
+    elif word == "file":
+        with open("made.txt", "w") as made:
+            made.write("made here")
+        say(type="say", text="see file", files=["made.txt"], to="family")
+    elif word == "nofile":
+        say(type="say", text="see file", files=["absent.txt"])
+        say(type="say", text="too late")
+    elif word == "error":
+        say(type="say", text="never sent")
+        say(type="error", message=rest)
+        continue
+    elif word == "die":
+        print("something broke", file=sys.stderr, flush=True)
+        sys.exit(7)
+    elif word == "hold":
+        child = subprocess.Popen(["sleep", "600"])
+        say(type="say", text=json.dumps([os.getpid(), child.pid]), final=False)
+        time.sleep(600)
+    elif word == "fds":
+        say(type="say", text=json.dumps(open_descriptors()))
+    elif word == "env":
+        say(type="say", text="\n".join([os.getcwd()] + [os.environ.get(name, "-") for name in rest.split()]))
+    elif word == "prompt":
+        say(type="say", text=turn["prompt"] + "\n" + turn["system"])
+    say(type="done")

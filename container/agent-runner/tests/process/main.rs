@@ -1,0 +1,17 @@
+//! The real `hearth-runner` against session directories on disk, as a host would see it.
+
+#[cfg(test)] // so that the lints know that all of it is a test
+mod bench;
+#[cfg(test)]
+mod claude;
+#[cfg(test)]
+mod crashes;
+#[cfg(test)]
+#[path = "../../../../tests/it/fake_api.rs"]
+mod fake_api;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod programs;
+#[cfg(test)]
+mod turns;

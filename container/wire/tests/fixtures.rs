@@ -1,0 +1,81 @@
+//! The golden files: each is read as its type and written again as it was. A change here is a change of the contract.
+
+#[cfg(test)] // so that the lints know that all of it is a test
+mod fixtures {
+    use std::path::PathBuf;
+
+    use hearth_wire::{
+        Ack, AckName, AckStatus, Context, Heartbeat, InMessage, OutId, OutMessage, Reply, SessionFile, State,
+        WIRE_VERSION,
+    };
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    fn dir() -> PathBuf {
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures"))
+    }
+
+    fn names() -> Vec<String> {
+        let entries = std::fs::read_dir(dir()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn text(name: &str) -> String {
+        std::fs::read_to_string(dir().join(name)).unwrap()
+    }
+
+    /// Reads as `T`, writes again, compares everything.
+    fn check<T: DeserializeOwned + Serialize>(name: &str) -> T {
+        let golden: Value = serde_json::from_str(&text(name)).unwrap();
+        assert_eq!(golden["v"], WIRE_VERSION, "{name}");
+        let read: T = serde_json::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(serde_json::to_value(&read).unwrap(), golden, "{name}");
+        read
+    }
+
+    #[test]
+    fn every_fixture_is_read_and_written_as_it_is() {
+        for name in names() {
+            match name.trim_end_matches(".json").split('-').next().unwrap() {
+                "context" => drop(check::<Context>(&name)),
+                "in" => drop(check::<InMessage>(&name)),
+                "ack" => drop(check::<Ack>(&name)),
+                "out" => drop(check::<OutMessage>(&name)),
+                "reply" => drop(check::<Reply>(&name)),
+                "state" => drop(check::<State>(&name)),
+                "session" => drop(check::<SessionFile>(&name)),
+                "heartbeat" => assert_eq!(check::<Heartbeat>(&name).beat, 2),
+                other => panic!("{other}: a fixture of no known type"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_type_has_a_fixture() {
+        for kind in ["context", "in-", "ack-", "out-", "reply", "state", "session", "heartbeat"] {
+            assert!(names().iter().any(|name| name.starts_with(kind)), "{kind}");
+        }
+        for status in [AckStatus::Processing, AckStatus::Completed, AckStatus::Failed] {
+            let ack: Ack = check(&format!("ack-{}.json", status.as_str()));
+            assert_eq!(ack.status, status);
+            let name = AckName { seq: ack.seq, incarnation: ack.incarnation, status };
+            assert_eq!(AckName::parse(&name.to_string()), Some(name));
+        }
+    }
+
+    #[test]
+    fn fields_of_a_later_minor_change_are_passed_over_and_wrong_ones_refused() {
+        let mut message: Value = serde_json::from_str(&text("in-message.json")).unwrap();
+        message["added_later"] = true.into();
+        assert!(serde_json::from_value::<InMessage>(message.clone()).is_ok());
+        message["reply"]["typo"] = true.into();
+        assert!(serde_json::from_value::<InMessage>(message).is_err(), "an address is an identity");
+        let mut out: Value = serde_json::from_str(&text("out-message.json")).unwrap();
+        out["id"] = "../../escape".into();
+        assert!(serde_json::from_value::<OutMessage>(out).is_err());
+        assert_eq!(OutId::from_file_name("3-13-12.json").unwrap().as_str(), "3-13-12");
+    }
+}

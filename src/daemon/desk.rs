@@ -1,0 +1,221 @@
+//! What the socket's clients are served: events, configuration, status, conversations.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::{Daemon, setup};
+use crate::channel::event;
+use crate::channel::terminal::{self, Attachment, Told};
+use crate::config::file;
+use crate::model::address::{Address, ForeignId};
+use crate::model::content::{Content, RawJson};
+use crate::model::id::OutboundId;
+use crate::model::input::{InboundEvent, Input};
+use crate::model::message::{MessageKind, MessageState};
+use crate::model::report::Reply;
+use crate::socket::protocol::{DaemonStatus, Request, Response};
+use crate::socket::server::{Desk, Requests};
+use crate::socket::shape::{ConfiguredJson, RoutedJson};
+
+/// Longest text of one message from a terminal, in bytes.
+const TEXT_MAX: usize = 256 * 1024;
+
+impl Desk for Daemon {
+    fn token(&self) -> &str {
+        self.token()
+    }
+
+    async fn serve(self: Arc<Self>, mut requests: Requests, responses: UnboundedSender<Response>, uid: u32) {
+        let mut talk = None;
+        while let Some(request) = requests.next().await {
+            let response = match request {
+                Ok(request) => self.answer(request, &mut talk, &responses, uid).await,
+                Err(message) => Some(refused("invalid", message)),
+            };
+            if response.is_some_and(|response| responses.send(response).is_err()) {
+                break;
+            }
+        }
+        if let Some(talk) = talk {
+            self.terminals().detach(talk.attachment);
+            talk.forwarding.abort();
+        }
+    }
+}
+
+/// An attached terminal.
+struct Talk {
+    address: Address,
+    attachment: Attachment,
+    forwarding: tokio::task::JoinHandle<()>,
+}
+
+impl Daemon {
+    async fn answer(
+        &self,
+        request: Request,
+        talk: &mut Option<Talk>,
+        responses: &UnboundedSender<Response>,
+        uid: u32,
+    ) -> Option<Response> {
+        match request {
+            Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
+            Request::Inject { event, dry_run } => Some(self.inject(event.get(), dry_run).await),
+            Request::Apply { toml, dry_run } => Some(self.apply(&toml, dry_run).await),
+            Request::Status => Some(Response::Status(self.status())),
+            Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
+            Request::Attach { agent } => match self.attach(agent, responses, uid).await {
+                Ok(attached) => {
+                    *talk = Some(attached);
+                    None
+                }
+                Err(message) => Some(refused("attach", message)),
+            },
+            Request::Say { id, text } => match talk {
+                Some(talk) => Some(self.say(&talk.address, id, text, uid).await),
+                None => Some(refused("invalid", "attach to an agent first".to_owned())),
+            },
+            Request::Shown { id } => match id.parse::<OutboundId>() {
+                Ok(id) => {
+                    self.terminals().shown(id);
+                    None
+                }
+                Err(error) => Some(refused("invalid", error.to_string())),
+            },
+        }
+    }
+
+    async fn inject(&self, line: &str, dry_run: bool) -> Response {
+        let event = match event::parse(line.as_bytes()) {
+            Ok(event) => event,
+            Err(error) => return Response::Routed(RoutedJson::invalid("invalid_event", error.to_string())),
+        };
+        match self.submit(Input::Inbound(Box::new(event)), dry_run).await {
+            Ok(Reply::Routed(report)) => Response::Routed(RoutedJson::from(&report)),
+            other => not_done(other),
+        }
+    }
+
+    async fn apply(&self, toml: &str, dry_run: bool) -> Response {
+        let configure = match file::parse(toml) {
+            Ok(configure) => configure,
+            Err(error) => return refused("invalid", error.to_string()),
+        };
+        match self.submit(Input::Configure(configure), dry_run).await {
+            Ok(Reply::Configured(changes)) => Response::Configured(ConfiguredJson::from(changes.as_slice())),
+            other => not_done(other),
+        }
+    }
+
+    fn status(&self) -> DaemonStatus {
+        DaemonStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime: self.runtime_name().to_owned(),
+            terminals: self.terminals().count(),
+            queued: self.queued(),
+        }
+    }
+
+    async fn attach(
+        &self,
+        agent: Option<String>,
+        responses: &UnboundedSender<Response>,
+        uid: u32,
+    ) -> Result<Talk, String> {
+        let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
+        let plan = plan.map_err(|error| error.to_string())?;
+        if let Some(configure) = plan.configure {
+            match self.submit(Input::Configure(configure), false).await? {
+                Reply::Refused(refusal) => return Err(refusal.message),
+                Reply::Done | Reply::Routed(_) | Reply::Configured(_) => {}
+            }
+        }
+        let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;
+        let (to, mut told) = unbounded_channel();
+        let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
+        responses.send(attached).map_err(|_| "the client is gone".to_owned())?;
+        let attachment = self.terminals().attach(address.platform_id.clone(), to);
+        let forward = responses.clone();
+        let forwarding = tokio::spawn(async move {
+            while let Some(told) = told.recv().await {
+                if forward.send(shown(told)).is_err() {
+                    return;
+                }
+            }
+        });
+        self.reachable(address.clone());
+        Ok(Talk { address, attachment, forwarding })
+    }
+
+    async fn say(&self, address: &Address, id: String, text: String, uid: u32) -> Response {
+        let event = match spoken(address, &id, text, uid) {
+            Ok(event) => event,
+            Err(message) => return refused("invalid", message),
+        };
+        match self.submit(Input::Inbound(Box::new(event)), false).await {
+            Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
+                Some(message) => Response::Accepted { id, message: message.to_string() },
+                None => {
+                    let reason = report.reason.map_or("nobody listens", |reason| reason.as_str());
+                    refused("dropped", format!("the message was not accepted: {reason}"))
+                }
+            },
+            other => not_done(other),
+        }
+    }
+}
+
+/// A message typed at a terminal.
+fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<InboundEvent, String> {
+    if text.len() > TEXT_MAX {
+        return Err(format!("the message has {} bytes, at most {TEXT_MAX} are accepted", text.len()));
+    }
+    let sender = ForeignId::new("the user's id", uid.to_string()).map_err(|error| error.to_string())?;
+    let id = ForeignId::optional("the message's id", Some(id.to_owned())).map_err(|error| error.to_string())?;
+    let raw = serde_json::json!({ "text": text, "senderId": sender.as_str(), "sender": "you" }).to_string();
+    Ok(InboundEvent {
+        source: address.clone(),
+        platform_message: id,
+        kind: MessageKind::Chat,
+        content: Content { text, sender: Some(sender), sender_name: None, raw: RawJson::trusted(raw) },
+        said: None,
+        mention: true,
+        group: false,
+        reply_to: None,
+    })
+}
+
+fn shown(told: Told) -> Response {
+    match told {
+        Told::Message(delivery) => Response::Said {
+            id: delivery.id.to_string(),
+            speaker: delivery.speaker,
+            text: delivery.text,
+            files: delivery.files,
+            in_reply_to: delivery.in_reply_to.map(|message| message.to_string()),
+        },
+        Told::Settled(settled) => {
+            let (state, error) = match settled.state {
+                MessageState::Failed { error, .. } => ("failed", Some(error)),
+                MessageState::Dropped { reason, .. } => ("dropped", Some(reason.to_string())),
+                _ => ("completed", None),
+            };
+            let answers = settled.answers.iter().map(ToString::to_string).collect();
+            Response::Settled { message: settled.message.to_string(), state: state.to_owned(), error, answers }
+        }
+    }
+}
+
+fn not_done(heard: Result<Reply, String>) -> Response {
+    match heard {
+        Ok(Reply::Refused(refusal)) => refused(refusal.code, refusal.message),
+        Ok(other) => refused("unexpected", format!("an unexpected answer: {other:?}")),
+        Err(message) => refused("failed", message),
+    }
+}
+
+fn refused(code: &str, message: String) -> Response {
+    Response::Refused { code: code.to_owned(), message }
+}

@@ -1,0 +1,181 @@
+//! The queue in front of the engine: bounded for new work, with a lane of its own for what ends or administers work.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::engine::commit::Submission;
+use crate::model::input::Input;
+use crate::model::report::Reply;
+
+/// Inputs of new work that may wait.
+const WAITING_MAX: usize = 1_024;
+/// Bytes of new work that may wait.
+const WAITING_MAX_BYTES: usize = 64 << 20;
+
+/// What an input's sender hears: the reply, or why there is none.
+pub(super) type Heard = Result<Reply, String>;
+
+/// One input that waits for the engine.
+pub(super) struct Item {
+    /// What is wanted.
+    pub(super) submission: Submission,
+    /// Who waits for the answer.
+    pub(super) answer: Option<oneshot::Sender<Heard>>,
+}
+
+/// The queue is full, or the daemon is stopping; the sender has to stop reading for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Busy;
+
+/// The queue.
+#[derive(Default)]
+pub(super) struct Inbox {
+    queues: Mutex<Queues>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    urgent: VecDeque<Item>,
+    waiting: VecDeque<Item>,
+    waiting_bytes: usize,
+    sweep_queued: bool,
+    closed: bool,
+}
+
+impl Item {
+    /// An input whose sender does not wait.
+    pub(super) fn of(input: Input) -> Self {
+        Self { submission: Submission { input, dry_run: false }, answer: None }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.submission.input {
+            Input::Inbound(event) => event.content.raw.as_str().len() + 1_024,
+            _ => 1_024,
+        }
+    }
+}
+
+impl Inbox {
+    /// Queues new work if there is room for it.
+    pub(super) fn offer(&self, item: Item) -> Result<(), Busy> {
+        let mut queues = self.lock();
+        let bytes = item.bytes();
+        let full = queues.waiting.len() >= WAITING_MAX || queues.waiting_bytes + bytes > WAITING_MAX_BYTES;
+        if queues.closed || full {
+            return Err(Busy);
+        }
+        queues.waiting_bytes += bytes;
+        queues.waiting.push_back(item);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Queues what must always get through. A sweep is only queued while none waits.
+    pub(super) fn push(&self, item: Item) {
+        let mut queues = self.lock();
+        if matches!(item.submission.input, Input::Sweep(_)) {
+            if queues.sweep_queued {
+                return;
+            }
+            queues.sweep_queued = true;
+        }
+        if !queues.closed {
+            queues.urgent.push_back(item);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for inputs and takes at most `max` of them, urgent ones first. None when the queue is closed and empty.
+    pub(super) fn take(&self, max: usize) -> Option<Vec<Item>> {
+        let mut queues = self.lock();
+        while queues.urgent.is_empty() && queues.waiting.is_empty() {
+            if queues.closed {
+                return None;
+            }
+            queues = self.changed.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+        let urgent = queues.urgent.len().min(max);
+        let mut taken: Vec<Item> = queues.urgent.drain(..urgent).collect();
+        let waiting = queues.waiting.len().min(max - urgent);
+        taken.extend(queues.waiting.drain(..waiting));
+        queues.waiting_bytes = queues.waiting.iter().map(Item::bytes).sum();
+        if taken.iter().any(|item| matches!(item.submission.input, Input::Sweep(_))) {
+            queues.sweep_queued = false;
+        }
+        Some(taken)
+    }
+
+    /// Takes nothing more in; what waits is still given out.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// How many inputs wait.
+    pub(super) fn len(&self) -> usize {
+        let queues = self.lock();
+        queues.urgent.len() + queues.waiting.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::address::{Address, ChannelName, ForeignId};
+    use crate::model::content::{Content, RawJson};
+    use crate::model::input::InboundEvent;
+    use crate::model::message::MessageKind;
+
+    fn event(bytes: usize) -> Item {
+        let id = |text: &str| ForeignId::new("id", text).unwrap();
+        let raw = RawJson::trusted("x".repeat(bytes));
+        Item::of(Input::Inbound(Box::new(InboundEvent {
+            source: Address { channel: ChannelName::new("c").unwrap(), platform_id: id("p"), thread: None },
+            platform_message: None,
+            kind: MessageKind::Chat,
+            content: Content { text: String::new(), sender: None, sender_name: None, raw },
+            said: None,
+            mention: false,
+            group: false,
+            reply_to: None,
+        })))
+    }
+
+    #[test]
+    fn new_work_is_bounded_by_number_and_bytes_and_the_rest_gets_through() {
+        let inbox = Inbox::default();
+        for _ in 0..WAITING_MAX {
+            assert!(inbox.offer(event(1)).is_ok());
+        }
+        assert_eq!(inbox.offer(event(1)), Err(Busy));
+        inbox.push(Item::of(Input::Start));
+        let first = inbox.take(1).unwrap();
+        assert!(matches!(first[0].submission.input, Input::Start));
+
+        let inbox = Inbox::default();
+        assert!(inbox.offer(event(WAITING_MAX_BYTES - 4_096)).is_ok());
+        assert_eq!(inbox.offer(event(8_192)), Err(Busy));
+        drop(inbox.take(9));
+        assert!(inbox.offer(event(8_192)).is_ok());
+    }
+
+    #[test]
+    fn sweeps_coalesce_and_a_closed_queue_drains() {
+        let inbox = Inbox::default();
+        inbox.push(Item::of(Input::Sweep(vec![])));
+        inbox.push(Item::of(Input::Sweep(vec![])));
+        assert_eq!(inbox.len(), 1);
+        inbox.close();
+        assert_eq!(inbox.offer(event(1)), Err(Busy));
+        assert_eq!(inbox.take(9).unwrap().len(), 1);
+        assert!(inbox.take(9).is_none());
+    }
+}

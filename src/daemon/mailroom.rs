@@ -1,0 +1,213 @@
+//! The threads that touch mailboxes: exports, collections and removals of one session happen in order, sessions side by
+//! side. The engine never waits for a file.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::inbox::{Inbox, Item};
+use crate::config::Paths;
+use crate::mailbox::{Error, Mailboxes, Watcher};
+use crate::model::effect::{Discard, Export, Launch};
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::model::input::{Input, RuntimeEvent};
+use crate::model::mailbox::Observation;
+use crate::model::report::Reply;
+use crate::runtime::{Runtime, Spec};
+
+/// Threads; one session always uses the same one.
+const THREADS: usize = 3;
+/// Zone of agents, until zones are configured.
+const TIMEZONE: &str = "UTC";
+
+/// One thing to do with a mailbox.
+pub(super) enum Job {
+    /// Make context and messages be there.
+    Export(Box<Export>),
+    /// Make the mailbox ready, then start the incarnation.
+    Launch(Box<Launch>),
+    /// Remove what is over.
+    Discard(Discard),
+    /// Read what agents wrote.
+    Collect(SessionId),
+    /// Read what is left of an incarnation that is gone.
+    CollectRest(SessionId, u32),
+}
+
+/// What the threads share.
+pub(super) struct Mailroom {
+    mailboxes: Mailboxes,
+    live: Mutex<HashMap<SessionId, u32>>,
+    inbox: Arc<Inbox>,
+    runtime: Arc<dyn Runtime>,
+    paths: Paths,
+    watcher: Mutex<Option<Watcher>>,
+    desks: Vec<Sender<Job>>,
+}
+
+impl Mailroom {
+    /// Starts the threads.
+    pub(super) fn open(
+        paths: &Paths,
+        install: &str,
+        inbox: &Arc<Inbox>,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<Arc<Self>, super::Error> {
+        let mailboxes = Mailboxes::open(&paths.sessions(), install)?;
+        let (desks, jobs): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
+        let room = Arc::new(Self {
+            mailboxes,
+            live: Mutex::default(),
+            inbox: Arc::clone(inbox),
+            runtime: Arc::clone(runtime),
+            paths: paths.clone(),
+            watcher: Mutex::new(None),
+            desks,
+        });
+        let weak = Arc::downgrade(&room);
+        let watcher = Watcher::new(move |session| {
+            if let Some(room) = weak.upgrade() {
+                room.give(session, Job::Collect(session));
+            }
+        });
+        *lock(&room.watcher) = Some(watcher);
+        for (number, jobs) in jobs.into_iter().enumerate() {
+            let room = Arc::downgrade(&room);
+            let name = format!("mailroom {number}");
+            let work = move || work(&jobs, &room);
+            std::thread::Builder::new().name(name).spawn(work).map_err(super::Error::Thread)?;
+        }
+        Ok(room)
+    }
+
+    /// Hands a job to the thread of its session.
+    pub(super) fn give(&self, session: SessionId, job: Job) {
+        let desk = usize::try_from(session.number() % THREADS as u64).unwrap_or(0);
+        if let Some(desk) = self.desks.get(desk) {
+            // A desk that is gone belongs to a daemon that is stopping; the next start asks again.
+            drop(desk.send(job));
+        }
+    }
+
+    /// Watches an incarnation's mailbox from now on.
+    pub(super) fn follow(&self, session: SessionId, incarnation: u32) {
+        lock(&self.live).insert(session, incarnation);
+        let watched = match lock(&self.watcher).as_ref() {
+            Some(watcher) => watcher.watch(&self.mailboxes, session),
+            None => Ok(()),
+        };
+        if let Err(error) = watched {
+            tracing::warn!(%session, %error, "a mailbox cannot be watched; it is looked at every second instead");
+        }
+    }
+
+    /// What changed in live mailboxes since the last look; every live mailbox is also looked through, since a watcher can
+    /// miss something.
+    pub(super) fn observe(&self) -> Vec<Observation> {
+        let live: Vec<(SessionId, u32)> =
+            lock(&self.live).iter().map(|(session, number)| (*session, *number)).collect();
+        let mut observations = Vec::new();
+        for (session, incarnation) in live {
+            self.give(session, Job::Collect(session));
+            match self.mailboxes.observe(session, incarnation) {
+                Ok(observation) => observations.extend(observation),
+                Err(error) => tracing::warn!(%session, %error, "a mailbox cannot be observed"),
+            }
+        }
+        observations
+    }
+
+    fn forget(&self, session: SessionId, incarnation: u32) {
+        let mut live = lock(&self.live);
+        if live.get(&session) == Some(&incarnation) {
+            live.remove(&session);
+            drop(live);
+            if let Some(watcher) = lock(&self.watcher).as_ref() {
+                watcher.unwatch(session);
+            }
+            self.mailboxes.forget(session);
+        }
+    }
+
+    fn carry_out(&self, job: Job) {
+        let (session, done) = match job {
+            Job::Export(export) => (export.session, self.mailboxes.export(&export, TIMEZONE)),
+            Job::Discard(discard) => (discard.session, self.mailboxes.discard(&discard)),
+            Job::Launch(launch) => return self.launch(&launch),
+            Job::Collect(session) => {
+                if let Some(watcher) = lock(&self.watcher).as_ref() {
+                    watcher.taken(session);
+                }
+                (session, self.collect(session, None))
+            }
+            Job::CollectRest(session, number) => {
+                let done = self.collect(session, Some(number));
+                self.forget(session, number);
+                (session, done)
+            }
+        };
+        if let Err(error) = done {
+            // Whatever did not work is asked for again by the next sweep.
+            tracing::warn!(%session, %error, "a mailbox could not be served; it is tried again");
+        }
+    }
+
+    fn launch(&self, launch: &Launch) {
+        let (session, incarnation) = (launch.session, launch.incarnation);
+        if let Err(error) = self.mailboxes.export(&launch.export, TIMEZONE) {
+            let exit = Exit::NotStarted(format!("its mailbox cannot be made ready: {error}"));
+            let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
+            return self.inbox.push(Item::of(Input::Runtime(gone)));
+        }
+        self.follow(session, incarnation);
+        self.runtime.ensure(Spec {
+            session,
+            incarnation,
+            session_dir: self.mailboxes.path(session),
+            group_dir: self.paths.groups().join(&launch.folder),
+            home_dir: self.paths.homes().join(&launch.folder),
+            settings: launch.settings.clone(),
+            session_name: launch.session_name,
+        });
+    }
+
+    /// Reads a mailbox and waits until the engine has taken in what was found, so that the next look does not find the
+    /// same again.
+    fn collect(&self, session: SessionId, closes: Option<u32>) -> Result<(), Error> {
+        let collected = match closes {
+            None => self.mailboxes.collect(session)?,
+            Some(number) => self.mailboxes.collect_rest(session, number)?,
+        };
+        for fault in &collected.faults {
+            tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
+        }
+        if collected.collection.found.is_empty() && collected.collection.closes.is_none() {
+            return Ok(());
+        }
+        let (answer, heard) = tokio::sync::oneshot::channel();
+        let mut item = Item::of(Input::Collected(collected.collection));
+        item.answer = Some(answer);
+        self.inbox.push(item);
+        match heard.blocking_recv() {
+            Ok(Ok(Reply::Done)) | Err(_) => {}
+            Ok(Ok(other)) => tracing::warn!(%session, ?other, "an unexpected answer to a collection"),
+            Ok(Err(error)) => tracing::warn!(%session, %error, "a collection was not taken in; it is tried again"),
+        }
+        if collected.more {
+            self.give(session, closes.map_or(Job::Collect(session), |number| Job::CollectRest(session, number)));
+        }
+        Ok(())
+    }
+}
+
+fn work(jobs: &Receiver<Job>, room: &std::sync::Weak<Mailroom>) {
+    while let Ok(job) = jobs.recv() {
+        let Some(room) = room.upgrade() else { return };
+        room.carry_out(job);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,348 @@
+//! The composition root: the engine's thread, the mailroom, the runtime, the channels, the socket and the clock, and the
+//! queues between them.
+//!
+//! Inputs come from everywhere into one queue; the engine's thread takes all that wait, commits them together, answers
+//! them and hands the effects on. Nothing else writes.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::channel::terminal::{self, Terminals};
+use crate::clock::{self, Clock};
+use crate::config::{BadPlace, Paths, env};
+use crate::engine::commit::{Engine, Submission};
+use crate::model::address::{Address, ChannelName};
+use crate::model::input::Input;
+use crate::model::policy::Policy;
+use crate::model::report::Reply;
+use crate::runtime::Runtime;
+use crate::runtime::process::{ProcessRuntime, Setup};
+use crate::state::{self, Store};
+
+mod desk;
+mod inbox;
+mod mailroom;
+mod perform;
+pub mod setup;
+
+use inbox::{Heard, Inbox, Item};
+use mailroom::Mailroom;
+use perform::World;
+
+/// Inputs of one commit.
+const GROUP_MAX: usize = 256;
+/// Ticks between clean-ups of the store's readers and its reserve.
+const HOUSEKEEPING_TICKS: u64 = 60;
+
+/// Why a daemon cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data directory.
+    #[error(transparent)]
+    Place(#[from] BadPlace),
+    /// The store.
+    #[error(transparent)]
+    State(#[from] state::Error),
+    /// The mailboxes.
+    #[error(transparent)]
+    Mailbox(#[from] crate::mailbox::Error),
+    /// The process runtime.
+    #[error(transparent)]
+    Runtime(#[from] crate::runtime::Error),
+    /// A file or socket of the daemon's own.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// No thread could be started.
+    #[error("a thread cannot be started: {0}")]
+    Thread(std::io::Error),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Entropy(std::io::Error),
+    /// A store that failed while the daemon ran.
+    #[error("the store failed, so the daemon stops; start it again, and it goes on where it was: {0}")]
+    StoreFailed(String),
+    /// The name of a channel of our own.
+    #[error(transparent)]
+    Name(#[from] crate::model::address::BadName),
+}
+
+/// A running daemon.
+pub struct Daemon {
+    engine: Arc<Engine>,
+    inbox: Arc<Inbox>,
+    clock: Clock,
+    mailroom: Arc<Mailroom>,
+    runtime: Arc<dyn Runtime>,
+    terminals: Arc<Terminals>,
+    paths: Paths,
+    token: String,
+    stop: Arc<Stop>,
+}
+
+/// That the daemon has to stop, and why.
+#[derive(Default)]
+struct Stop {
+    failed: std::sync::Mutex<Option<String>>,
+    asked: AtomicBool,
+    notify: Notify,
+}
+
+impl Daemon {
+    /// Opens the store, starts every part, and puts the start itself through the engine.
+    ///
+    /// # Errors
+    /// [`Error`], for anything without which a daemon cannot run.
+    pub fn start(paths: &Paths, policy: Policy) -> Result<Arc<Self>, Error> {
+        paths.create()?;
+        let store = open_store(paths)?;
+        let clock = Clock::start(store.begin_run()?);
+        let install = format!("{:016x}", store.install());
+        let engine = Arc::new(Engine::new(store, policy, groups_path(paths)));
+        let inbox = Arc::new(Inbox::default());
+        let runtime = start_runtime(paths, &inbox)?;
+        let mailroom = Mailroom::open(paths, &install, &inbox, &runtime)?;
+        let outcomes = Arc::clone(&inbox);
+        let delivered = move |id, result| outcomes.push(Item::of(Input::Delivered(id, result)));
+        let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
+        let channels = HashMap::from([(ChannelName::new(terminal::NAME)?, terminal::as_channel(&terminals))]);
+        let daemon = Arc::new(Self {
+            engine,
+            inbox: Arc::clone(&inbox),
+            clock,
+            mailroom: Arc::clone(&mailroom),
+            runtime: Arc::clone(&runtime),
+            terminals,
+            paths: paths.clone(),
+            token: write_token(paths)?,
+            stop: Arc::default(),
+        });
+        let world = World { mailroom, runtime, channels, inbox };
+        daemon.inbox.push(Item::of(Input::Start));
+        daemon.start_engine(world)?;
+        daemon.start_ticks()?;
+        Ok(daemon)
+    }
+
+    fn start_engine(self: &Arc<Self>, world: World) -> Result<(), Error> {
+        let daemon = Arc::clone(self);
+        let run = move || daemon.run_engine(&world);
+        std::thread::Builder::new().name("engine".to_owned()).spawn(run).map(drop).map_err(Error::Thread)
+    }
+
+    fn run_engine(&self, world: &World) {
+        while let Some(items) = self.inbox.take(GROUP_MAX) {
+            let (group, answers): (Vec<Submission>, Vec<_>) =
+                items.into_iter().map(|item| (item.submission, item.answer)).unzip();
+            match self.engine.commit(&group, self.clock.now()) {
+                Ok(done) => {
+                    for (answer, to) in done.into_iter().zip(answers) {
+                        answer_and_perform(world, answer, to);
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the store failed");
+                    self.stop.fail(error.to_string());
+                    self.inbox.close();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn start_ticks(self: &Arc<Self>) -> Result<(), Error> {
+        let daemon = Arc::clone(self);
+        let run = move || {
+            for tick in 1_u64.. {
+                std::thread::sleep(clock::TICK.duration());
+                if daemon.is_stopping() {
+                    return;
+                }
+                daemon.inbox.push(Item::of(Input::Sweep(daemon.mailroom.observe())));
+                if tick % HOUSEKEEPING_TICKS == 0 {
+                    daemon.keep_house();
+                }
+            }
+        };
+        std::thread::Builder::new().name("ticks".to_owned()).spawn(run).map(drop).map_err(Error::Thread)
+    }
+
+    fn keep_house(&self) {
+        let store = self.engine.store();
+        let cleared = store.clear_stale_readers().and_then(|_| store.restore_reserve());
+        if let Err(error) = cleared {
+            tracing::warn!(%error, "the store could not be tidied");
+        }
+    }
+
+    /// Puts an input through the engine and waits for its reply. New work is refused while the queue is full.
+    ///
+    /// # Errors
+    /// What to tell whoever asked: the queue is full, the daemon stops, or the store failed.
+    pub async fn submit(&self, input: Input, dry_run: bool) -> Heard {
+        let is_new_work = matches!(input, Input::Inbound(_));
+        let (answer, heard) = oneshot::channel();
+        let item = Item { submission: Submission { input, dry_run }, answer: Some(answer) };
+        if is_new_work {
+            self.inbox.offer(item).map_err(|_| "the daemon has too much to do: try again in a moment".to_owned())?;
+        } else {
+            self.inbox.push(item);
+        }
+        heard.await.map_err(|_| "the daemon is stopping".to_owned())?
+    }
+
+    /// Tells the engine that somebody is there to take what waits for an address.
+    pub fn reachable(&self, address: Address) {
+        self.inbox.push(Item::of(Input::Reachable(address.channel.clone(), Some(address))));
+    }
+
+    /// The store, for reading.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        self.engine.store()
+    }
+
+    /// Attached terminals.
+    #[must_use]
+    pub fn terminals(&self) -> &Terminals {
+        &self.terminals
+    }
+
+    /// Where things are.
+    #[must_use]
+    pub const fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// What the socket demands.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Name of the runtime in use.
+    #[must_use]
+    pub fn runtime_name(&self) -> &'static str {
+        self.runtime.name()
+    }
+
+    /// Inputs that wait for the engine.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Waits until the daemon was asked to stop or cannot go on.
+    pub async fn stopped(&self) {
+        while !self.is_stopping() {
+            self.stop.notify.notified().await;
+        }
+    }
+
+    /// Ends agents and engine. What was not finished goes on at the next start.
+    ///
+    /// # Errors
+    /// [`Error::StoreFailed`] if that is why it stops.
+    pub fn shut_down(&self) -> Result<(), Error> {
+        self.stop.ask();
+        self.runtime.shut_down();
+        self.inbox.close();
+        match self.stop.reason() {
+            Some(reason) => Err(Error::StoreFailed(reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Stop {
+    fn ask(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+        self.notify.notify_waiters();
+        self.notify.notify_one();
+    }
+
+    fn fail(&self, reason: String) {
+        *self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(reason);
+        self.ask();
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: Option<oneshot::Sender<Heard>>) {
+    let heard = match answer {
+        Ok(applied) => {
+            applied.effects.into_iter().for_each(|effect| world.perform(effect));
+            Ok(applied.reply)
+        }
+        Err(error) => {
+            tracing::error!(%error, "an input could not be carried out");
+            Err(error.to_string())
+        }
+    };
+    if let (Some(to), heard) = (to, heard) {
+        // Whoever asked may be gone; what it asked for happened.
+        drop(to.send(heard as Result<Reply, String>));
+    }
+}
+
+/// Opens the store of a data directory for writing; the daemon and commands without a daemon do the same.
+///
+/// # Errors
+/// [`Error`] of the store, or when there is no entropy for a new one.
+pub fn open_store(paths: &Paths) -> Result<Store, Error> {
+    let install = clock::random().map_err(Error::Entropy)?;
+    Ok(Store::open(paths.data(), state::Options::new(install))?)
+}
+
+/// The canonical directory of the agent groups' folders, as bytes.
+#[must_use]
+pub fn groups_path(paths: &Paths) -> Vec<u8> {
+    let groups = paths.groups();
+    let canonical = groups.canonicalize().unwrap_or(groups);
+    canonical.into_os_string().into_encoded_bytes()
+}
+
+fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
+    let program = std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })?;
+    let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
+    let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    let inbox = Arc::clone(inbox);
+    let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
+    Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
+}
+
+/// A new token for every start, in a file only its owner can read.
+fn write_token(paths: &Paths) -> Result<String, Error> {
+    let bytes: [u8; 32] = clock::entropy().map_err(Error::Entropy)?;
+    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = paths.token();
+    let failed = |source| Error::Io { path: path.clone(), source };
+    let temporary = path.with_extension("new");
+    if let Err(error) = std::fs::remove_file(&temporary) {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            return Err(failed(error));
+        }
+    }
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
+    file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&temporary, &path).map_err(failed)?;
+    Ok(token)
+}

@@ -1,0 +1,52 @@
+//! The one match over effects: everything the daemon does to the world begins here, after the commit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::inbox::{Inbox, Item};
+use super::mailroom::{Job, Mailroom};
+use crate::channel::Channel;
+use crate::model::address::ChannelName;
+use crate::model::delivery::DeliveryResult;
+use crate::model::effect::Effect;
+use crate::model::input::Input;
+use crate::runtime::Runtime;
+
+/// What effects act on.
+pub(super) struct World {
+    /// Mailboxes.
+    pub(super) mailroom: Arc<Mailroom>,
+    /// Where agents run.
+    pub(super) runtime: Arc<dyn Runtime>,
+    /// Networks, by the name of their instance.
+    pub(super) channels: HashMap<ChannelName, Arc<dyn Channel>>,
+    /// Where outcomes go.
+    pub(super) inbox: Arc<Inbox>,
+}
+
+impl World {
+    /// Carries out an effect. Nothing here waits.
+    pub(super) fn perform(&self, effect: Effect) {
+        match effect {
+            Effect::Export(export) => self.mailroom.give(export.session, Job::Export(export)),
+            Effect::Discard(discard) => self.mailroom.give(discard.session, Job::Discard(discard)),
+            Effect::Launch(launch) => self.mailroom.give(launch.session, Job::Launch(launch)),
+            Effect::CollectRest(session, number) => self.mailroom.give(session, Job::CollectRest(session, number)),
+            Effect::Stop(session, number) => self.runtime.kill(session, number),
+            Effect::Inquire(session, number) => {
+                self.mailroom.follow(session, number);
+                self.runtime.inquire(session, number);
+            }
+            Effect::Deliver(delivery) => match self.channels.get(&delivery.to.channel) {
+                Some(channel) => channel.deliver(*delivery),
+                None => self.inbox.push(Item::of(Input::Delivered(delivery.id, DeliveryResult::NoAdapter))),
+            },
+            Effect::Settled(settled) => {
+                if let Some(channel) = self.channels.get(&settled.source.channel) {
+                    channel.settled(settled);
+                }
+            }
+            Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
+        }
+    }
+}

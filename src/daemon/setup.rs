@@ -1,0 +1,161 @@
+//! What a conversation on the terminal needs: an owner, an agent, a chat that is wired. Whatever is missing is made.
+
+use crate::channel::terminal;
+use crate::model::address::{BadName, ForeignId, UserId};
+use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
+use crate::model::entity::{
+    AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, Trust, UnknownSenders,
+};
+use crate::model::id::AgentId;
+use crate::state::{self, ForeignKey, Read, Tables, Text};
+
+/// The agent that is made when there is none.
+const FIRST_AGENT: &str = "main";
+
+/// Why nobody can talk on this terminal.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There are several agents and none is the default.
+    #[error("there are several agents: choose one with --agent ({0}), or set default_agent in hearth.toml")]
+    WhichAgent(String),
+    /// The agent that was asked for does not exist.
+    #[error("there is no agent {0}: {1}")]
+    NoSuchAgent(String, String),
+    /// The name cannot be an agent's.
+    #[error(transparent)]
+    Folder(#[from] crate::model::entity::BadFolder),
+    /// A name of our own.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The store.
+    #[error(transparent)]
+    State(#[from] state::Error),
+}
+
+/// The agent to talk to, and what has to be made first.
+#[derive(Debug)]
+pub struct Plan {
+    /// The agent's folder.
+    pub agent: Folder,
+    /// What is missing, as one change of the configuration; none if nothing is.
+    pub configure: Option<Configure>,
+}
+
+/// Finds the agent that a terminal talks to: the one asked for, the only one, the default one; the first start makes one.
+///
+/// # Errors
+/// [`Error`] if it is not clear which.
+pub fn plan(db: &Tables, txn: &Read<'_>, asked: Option<&str>, uid: u32) -> Result<Plan, Error> {
+    let agents = agents(db, txn)?;
+    let mut changes = Vec::new();
+    let agent = match (asked, agents.as_slice()) {
+        (None, []) => {
+            let folder = Folder::new(FIRST_AGENT)?;
+            changes.push(Change::PutAgent(folder.clone(), first_agent()));
+            folder
+        }
+        (None, [(_, only)]) => only.clone(),
+        (None, several) => default_agent(db, txn)?.ok_or_else(|| Error::WhichAgent(names(several)))?,
+        (Some(asked), known) => {
+            let found = known.iter().find(|(_, folder)| folder.as_str() == asked);
+            let (_, folder) = found.ok_or_else(|| Error::NoSuchAgent(asked.to_owned(), advice(known)))?;
+            folder.clone()
+        }
+    };
+    let id = agents.iter().find(|(_, folder)| *folder == agent).map(|(id, _)| *id);
+    changes.extend(owner(db, txn, uid)?);
+    changes.extend(chat(db, txn, &agent, id)?);
+    let configure = (!changes.is_empty()).then_some(Configure { changes, origin: Origin::Runtime });
+    Ok(Plan { agent, configure })
+}
+
+/// The person at a terminal.
+///
+/// # Errors
+/// Never for a number.
+pub fn user(uid: u32) -> Result<UserId, BadName> {
+    let channel = crate::model::address::ChannelName::new(terminal::NAME)?;
+    Ok(UserId::new(channel, ForeignId::new("the user's id", uid.to_string())?))
+}
+
+fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<(AgentId, Folder)>, state::Error> {
+    let mut agents = Vec::new();
+    for row in db.agents.iter(txn)? {
+        let (id, agent) = row?;
+        if agent.archived.is_none() {
+            agents.push((id, agent.folder));
+        }
+    }
+    Ok(agents)
+}
+
+fn default_agent(db: &Tables, txn: &Read<'_>) -> Result<Option<Folder>, state::Error> {
+    let default = db.settings.get(txn, &())?.and_then(|settings| settings.default_agent);
+    match default {
+        Some(folder) if db.agents_by_folder.contains(txn, &Text::from(&folder))? => Ok(Some(folder)),
+        _ => Ok(None),
+    }
+}
+
+fn names(agents: &[(AgentId, Folder)]) -> String {
+    agents.iter().map(|(_, folder)| folder.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn advice(agents: &[(AgentId, Folder)]) -> String {
+    if agents.is_empty() {
+        "there are none yet, `hearth up` without --agent makes one".to_owned()
+    } else {
+        format!("choose one of {}", names(agents))
+    }
+}
+
+fn first_agent() -> AgentSettings {
+    AgentSettings {
+        name: FIRST_AGENT.to_owned(),
+        provider: ProviderKind::Echo,
+        command: Vec::new(),
+        env: Vec::new(),
+        model: None,
+        effort: None,
+        trust: Trust::Main,
+        unconfined: false,
+        blocked_tools: Vec::new(),
+        max_prompt_messages: 10,
+        max_parallel: 4,
+    }
+}
+
+/// The user who owns the data directory owns the installation; a row that was made otherwise stands.
+fn owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Change>, Error> {
+    let id = user(uid)?;
+    if db.users.contains(txn, &ForeignKey::user(&id))? {
+        return Ok(None);
+    }
+    Ok(Some(Change::PutUser(UserSpec { id, name: None, roles: vec![RoleSpec::Owner], member_of: Vec::new() })))
+}
+
+fn chat(db: &Tables, txn: &Read<'_>, agent: &Folder, id: Option<AgentId>) -> Result<Option<Change>, Error> {
+    let address = terminal::address(agent)?;
+    let known = db.chats_by_address.get(txn, &ForeignKey::chat(&address.channel, &address.platform_id))?;
+    if let (Some(chat), Some(agent)) = (known, id) {
+        if db.wirings.contains(txn, &(chat, agent))? {
+            return Ok(None);
+        }
+    }
+    let wiring = WiringSpec {
+        agent: agent.clone(),
+        engage: Engage::Pattern(".".to_owned()),
+        senders: SenderScope::All,
+        ignored: Ignored::Drop,
+        session: SessionMode::Shared,
+        priority: 0,
+    };
+    Ok(Some(Change::PutChat(ChatSpec {
+        channel: address.channel,
+        platform_id: address.platform_id,
+        name: Some("terminal".to_owned()),
+        group: false,
+        unknown_senders: UnknownSenders::Strict,
+        wirings: vec![wiring],
+    })))
+}

@@ -1,0 +1,96 @@
+//! Agents: made with a workspace of their own, changed in place, archived when removed.
+
+use super::configure::{Made, report};
+use super::{Cx, Result, export, lifecycle, sessions, wirings};
+use crate::model::effect::{Effect, Export};
+use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
+use crate::model::id::AgentId;
+use crate::model::incarnation::StopReason;
+use crate::model::input::Continuation;
+use crate::model::report::Action;
+use crate::state::{Text, Write};
+
+/// Makes an agent, or gives it other settings; incarnations that live are told.
+pub(super) fn put(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (folder, settings): (&Folder, AgentSettings),
+    origin: Origin,
+    effects: &mut Vec<Effect>,
+) -> Result<Made> {
+    let entity = format!("agent {folder}");
+    let Some((id, mut agent)) = find(cx, txn, folder)? else {
+        insert(cx, txn, folder, settings, origin)?;
+        return Ok(Ok(vec![report(entity, Action::Created)]));
+    };
+    if agent.settings == settings {
+        return Ok(Ok(vec![report(entity, Action::Unchanged)]));
+    }
+    agent.settings = settings;
+    cx.db.agents.put(txn, &id, &agent)?;
+    renew_contexts(cx, txn, id, effects)?;
+    Ok(Ok(vec![report(entity, Action::Updated)]))
+}
+
+/// Archives an agent: from this transaction on nothing routes to it, wakes it or is exported. What waited for it is
+/// dropped in further inputs; its folder stays.
+pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects: &mut Vec<Effect>) -> Result<Made> {
+    let Some((id, mut agent)) = find(cx, txn, folder)? else {
+        return Ok(Err(format!("there is no agent {folder}")));
+    };
+    agent.archived = Some(cx.now.wall);
+    cx.db.agents.put(txn, &id, &agent)?;
+    cx.db.agents_by_folder.delete(txn, &Text::from(folder))?;
+    wirings::remove_all_of(cx, txn, id)?;
+    for ((_, name), _) in cx.db.destinations.collect_prefix(txn, &id, cx.policy.rows_per_input)? {
+        cx.db.destinations.delete(txn, &(id, name))?;
+    }
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+        if sessions::load(cx, txn, session)?.is_some_and(|row| row.agent == id) {
+            lifecycle::stop(cx, txn, (session, number), StopReason::AgentRemoved, effects)?;
+        }
+    }
+    effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
+    Ok(Ok(vec![report(format!("agent {folder}"), Action::Removed)]))
+}
+
+/// An agent that is not archived, by its folder.
+pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, folder: &Folder) -> Result<Option<(AgentId, Agent)>> {
+    let Some(id) = cx.db.agents_by_folder.get(txn, &Text::from(folder))? else { return Ok(None) };
+    Ok(Some((id, cx.db.agents.require(txn, &id)?)))
+}
+
+/// Rewrites the context files of an agent's live sessions after something in them changed.
+pub(super) fn renew_contexts(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+        if !sessions::load(cx, txn, session)?.is_some_and(|row| row.agent == agent) {
+            continue;
+        }
+        let (row, ()) = sessions::update(cx, txn, session, |row| {
+            row.context_version = row.context_version.saturating_add(1);
+        })?;
+        let context = export::context_view(cx, txn, (session, &row))?;
+        effects.push(Effect::Export(Box::new(Export { session, context, messages: Vec::new(), exact: false })));
+    }
+    Ok(())
+}
+
+fn insert(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    folder: &Folder,
+    settings: AgentSettings,
+    origin: Origin,
+) -> Result<AgentId> {
+    let id = cx.db.allocate(txn)?;
+    let agent = Agent { folder: folder.clone(), settings, origin, created: cx.now.wall, archived: None };
+    cx.db.agents.put(txn, &id, &agent)?;
+    cx.db.agents_by_folder.put(txn, &Text::from(folder), &id)?;
+    sessions::make_workspace(cx, txn, id, folder)?;
+    Ok(id)
+}

@@ -1,0 +1,63 @@
+//! Chats and who listens in them.
+
+use super::{Cx, Result};
+use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
+use crate::model::id::{AgentId, ChatId};
+use crate::state::{ForeignKey, Write};
+
+/// Wirings of one chat are asked one by one; this many are more than anybody has.
+const WIRINGS_MAX: usize = 1_000;
+
+/// A chat that is not archived, by its address. The row is compared with the whole id, since a key may hold a digest.
+pub(super) fn find(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    channel: &ChannelName,
+    platform_id: &ForeignId,
+) -> Result<Option<(ChatId, Chat)>> {
+    let key = ForeignKey::chat(channel, platform_id);
+    let Some(id) = cx.db.chats_by_address.get(txn, &key)? else { return Ok(None) };
+    let chat = cx.db.chats.require(txn, &id)?;
+    let same = chat.channel == *channel && chat.platform_id == *platform_id;
+    Ok(same.then_some((id, chat)))
+}
+
+/// Makes a chat that the bot was addressed in; nobody listens in it yet.
+pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group: bool) -> Result<(ChatId, Chat)> {
+    let chat = Chat {
+        channel: source.channel.clone(),
+        platform_id: source.platform_id.clone(),
+        name: None,
+        group,
+        unknown_senders: UnknownSenders::RequestApproval,
+        denied: None,
+        origin: Origin::Runtime,
+        created: cx.now.wall,
+        archived: None,
+    };
+    let id = insert(cx, txn, &chat)?;
+    Ok((id, chat))
+}
+
+/// Stores a new chat.
+pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, chat: &Chat) -> Result<ChatId> {
+    let id = cx.db.allocate(txn)?;
+    let key = ForeignKey::chat(&chat.channel, &chat.platform_id);
+    cx.db.chats_by_address.put(txn, &key, &id)?;
+    cx.db.chats.put(txn, &id, chat)?;
+    Ok(id)
+}
+
+/// Who listens in a chat, in the order in which they are asked: higher priority first, then older agents.
+pub(super) fn listeners(cx: &Cx<'_>, txn: &Write<'_>, chat: ChatId) -> Result<Vec<(AgentId, Agent, Wiring)>> {
+    let mut found = Vec::new();
+    for ((_, agent_id), wiring) in cx.db.wirings.collect_prefix(txn, &chat, WIRINGS_MAX)? {
+        match cx.db.agents.get(txn, &agent_id)? {
+            Some(agent) if agent.archived.is_none() => found.push((agent_id, agent, wiring)),
+            _ => {}
+        }
+    }
+    found.sort_by_key(|(agent, _, wiring)| (std::cmp::Reverse(wiring.priority), *agent));
+    Ok(found)
+}

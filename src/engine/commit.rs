@@ -1,0 +1,124 @@
+//! Group commit: many inputs, one sync. Each input is a transaction of its own inside the group's, so that one that fails
+//! harms nobody; nothing is answered and no effect leaves before the group is on disk.
+
+use super::pattern::Patterns;
+use super::{Applied, Cx, apply};
+use crate::model::input::Input;
+use crate::model::policy::Policy;
+use crate::model::time::Moment;
+use crate::state::{self, Admission, Store, Tables, Write};
+
+/// One input and what is wanted of it.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// What happened.
+    pub input: Input,
+    /// Only say what would be done: the transaction is undone, its effects are not to be carried out.
+    pub dry_run: bool,
+}
+
+/// What became of an input. A fault means that this input did nothing.
+pub type Answer = Result<Applied, state::Error>;
+
+/// The engine over one store.
+#[derive(Debug)]
+pub struct Engine {
+    store: Store,
+    policy: Policy,
+    groups_path: Vec<u8>,
+    patterns: Patterns,
+}
+
+impl Engine {
+    /// An engine over a store; `groups_path` is the canonical directory of the agent groups' folders.
+    #[must_use]
+    pub fn new(store: Store, policy: Policy, groups_path: Vec<u8>) -> Self {
+        Self { store, policy, groups_path, patterns: Patterns::default() }
+    }
+
+    /// The store.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Carries out a group of inputs and commits it once. A group for which there is no room is tried again one by one,
+    /// after the reserve was given back, so that what makes room gets through.
+    ///
+    /// # Errors
+    /// A failure after which nobody knows what is on disk: the process has to stop, its next start recovers.
+    pub fn commit(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
+        match self.run(group, now) {
+            Err(error) if error.is_full() => {
+                self.store.release_reserve()?;
+                group.iter().map(|one| self.alone(one, now)).collect()
+            }
+            done => done,
+        }
+    }
+
+    /// Commits one input by itself. One that finds no room did nothing, and is a fault of its own.
+    fn alone(&self, one: &Submission, now: Moment) -> Result<Answer, state::Error> {
+        match self.run(std::slice::from_ref(one), now) {
+            Ok(mut answers) => answers.pop().ok_or(state::Error::Full { doing: "committing" }),
+            Err(error) if error.is_full() => Ok(Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn run(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
+        let no_room = if group.iter().any(|one| is_new_work(&one.input)) { self.no_room()? } else { None };
+        let answers = self.store.write_batch(group, |db, txn, one| match &no_room {
+            Some(refusal) if is_new_work(&one.input) => {
+                Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
+            }
+            _ => self.one(db, txn, one, now),
+        })?;
+        Ok(answers.into_iter().map(Undo::answer).collect())
+    }
+
+    fn one(&self, db: &Tables, txn: &mut Write<'_>, one: &Submission, now: Moment) -> Result<Applied, Undo> {
+        let cx = Cx { db, policy: &self.policy, now, groups_path: &self.groups_path, patterns: &self.patterns };
+        let mut applied = apply(&cx, txn, one.input.clone())?;
+        let refused = matches!(applied.reply, crate::model::report::Reply::Refused(_));
+        if one.dry_run {
+            applied.effects.clear();
+        }
+        if refused || one.dry_run { Err(Undo::Answered(applied)) } else { Ok(applied) }
+    }
+
+    fn no_room(&self) -> Result<Option<String>, state::Error> {
+        Ok(match self.store.admission()? {
+            Admission::Open => None,
+            Admission::Refuse(why) => Some(why.to_string()),
+        })
+    }
+}
+
+/// Why a transaction of a group is undone.
+enum Undo {
+    /// Its answer stands, what it wrote does not.
+    Answered(Applied),
+    /// It failed.
+    Fault(state::Error),
+}
+
+impl From<state::Error> for Undo {
+    fn from(error: state::Error) -> Self {
+        Self::Fault(error)
+    }
+}
+
+impl Undo {
+    fn answer(done: Result<Applied, Self>) -> Answer {
+        match done {
+            Ok(applied) | Err(Self::Answered(applied)) => Ok(applied),
+            Err(Self::Fault(error)) => Err(error),
+        }
+    }
+}
+
+/// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.
+fn is_new_work(input: &Input) -> bool {
+    matches!(input, Input::Inbound(_) | Input::Configure(_))
+}

@@ -1,0 +1,76 @@
+//! What an operator wants the entities to be: all of it happens, or none.
+
+use super::{Applied, Cx, Result, agents, pattern, people, wirings};
+use crate::model::configure::{Change, Configure, Settings};
+use crate::model::effect::Effect;
+use crate::model::entity::{Engage, Origin};
+use crate::model::report::{Action, ChangeReport, Reply};
+use crate::state::Write;
+
+/// Makes the entities be as described. The first change that cannot be made refuses the whole.
+pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) -> Result<Applied> {
+    let mut reports = Vec::new();
+    let mut effects = Vec::new();
+    for change in configure.changes {
+        if let Some(reason) = decide_form(&change) {
+            return Ok(Applied::refused("invalid", reason));
+        }
+        match put(cx, txn, change, configure.origin, &mut effects)? {
+            Ok(mut made) => reports.append(&mut made),
+            Err(reason) => return Ok(Applied::refused("invalid", reason)),
+        }
+    }
+    Ok(Applied { reply: Reply::Configured(reports), effects })
+}
+
+/// What was done, or why nothing can be done.
+pub(super) type Made = std::result::Result<Vec<ChangeReport>, String>;
+
+/// One line of a report.
+pub(super) fn report(entity: String, action: Action) -> ChangeReport {
+    ChangeReport { entity, action }
+}
+
+fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, effects: &mut Vec<Effect>) -> Result<Made> {
+    match change {
+        Change::PutSettings(settings) => put_settings(cx, txn, &settings),
+        Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, effects),
+        Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, effects),
+        Change::PutUser(user) => people::put(cx, txn, &user, origin),
+        Change::RemoveUser(user) => people::remove(cx, txn, &user),
+        Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, effects),
+        Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), effects),
+        Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, effects),
+    }
+}
+
+/// What is wrong with a change whatever the store holds.
+fn decide_form(change: &Change) -> Option<String> {
+    let Change::PutChat(chat) = change else { return None };
+    chat.wirings.iter().find_map(|wiring| {
+        let Engage::Pattern(text) = &wiring.engage else { return None };
+        let problem = pattern::check(text).err()?;
+        Some(format!("the pattern of {} in {}/{} is invalid: {problem}", wiring.agent, chat.channel, chat.platform_id))
+    })
+}
+
+fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result<Made> {
+    let before = cx.db.settings.get(txn, &())?;
+    if before.is_none() && *settings == Settings::default() {
+        return Ok(Ok(Vec::new()));
+    }
+    if let Some(folder) = &settings.default_agent {
+        if agents::find(cx, txn, folder)?.is_none() {
+            return Ok(Err(format!(
+                "default_agent names {folder}, and there is no such agent: add it or name another"
+            )));
+        }
+    }
+    let action = match &before {
+        Some(before) if before == settings => Action::Unchanged,
+        Some(_) => Action::Updated,
+        None => Action::Created,
+    };
+    cx.db.settings.put(txn, &(), settings)?;
+    Ok(Ok(vec![report("settings".to_owned(), action)]))
+}

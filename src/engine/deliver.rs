@@ -1,0 +1,185 @@
+//! What channels say of deliveries.
+
+use super::{Applied, Cx, Result, attempt, journal, notice};
+use crate::model::address::{Address, ChannelName};
+use crate::model::delivery::{DeliveryResult, OutState, Outbound};
+use crate::model::effect::Effect;
+use crate::model::id::OutboundId;
+use crate::model::journal::{Event, JournalEntry};
+use crate::model::policy::Policy;
+use crate::model::time::{Millis, Moment};
+use crate::state::{ForeignKey, Write};
+
+/// Takes in the outcome of an attempt. Outcomes of attempts that are over already change nothing.
+pub(super) fn delivered(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, result: DeliveryResult) -> Result<Applied> {
+    let mut effects = Vec::new();
+    let Some(outbound) = cx.db.outbound.get(txn, &id)? else { return Ok(Applied::done(effects)) };
+    if matches!(outbound.state, OutState::Attempting { .. } | OutState::Waiting { .. }) {
+        settle(cx, txn, (id, &outbound), result, &mut effects)?;
+    }
+    Ok(Applied::done(effects))
+}
+
+/// Attempts the first messages of lanes to an address (or a whole channel) that can take them now.
+pub(super) fn reachable(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    channel: &ChannelName,
+    address: Option<&Address>,
+) -> Result<Applied> {
+    let mut effects = Vec::new();
+    let channel_key = ForeignKey::of(channel);
+    let limit = cx.policy.rows_per_input;
+    let rows = match address {
+        None => cx.db.lanes.collect_prefix(txn, &channel_key, limit)?,
+        Some(address) => {
+            let chat = (channel_key, ForeignKey::of(&address.platform_id));
+            cx.db.lanes.collect_prefix(txn, &chat, limit)?
+        }
+    };
+    for ((_, _, _, id), ()) in rows {
+        let outbound = cx.db.outbound.require(txn, &id)?;
+        // Only a first message has been attempted; the others have no time of their own.
+        if matches!(outbound.state, OutState::Waiting { until: Some(_), .. }) {
+            attempt::begin(cx, txn, id, &mut effects)?;
+        }
+    }
+    Ok(Applied::done(effects))
+}
+
+/// An attempt of which nothing was heard in time, or of an earlier run, may have gone out.
+pub(super) fn overdue(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &mut Vec<Effect>) -> Result<()> {
+    let outbound = cx.db.outbound.require(txn, &id)?;
+    match outbound.state {
+        OutState::Attempting { .. } => {
+            let unknown = DeliveryResult::Uncertain("nothing was heard of the attempt".to_owned());
+            settle(cx, txn, (id, &outbound), unknown, effects)
+        }
+        OutState::Waiting { .. } => attempt::begin(cx, txn, id, effects),
+        _ => Ok(()),
+    }
+}
+
+fn settle(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, outbound): (OutboundId, &Outbound),
+    result: DeliveryResult,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    if let DeliveryResult::Uncertain(why) = &result {
+        let event = Event::DeliveryUncertain(id, why.clone());
+        note(cx, txn, outbound, event)?;
+    }
+    match decide(cx.policy, outbound, result, cx.now) {
+        Next::Done(state) => attempt::finish(cx, txn, id, state, effects).map(drop),
+        Next::Again => attempt::begin(cx, txn, id, effects),
+        Next::Wait { length, after } => attempt::wait(cx, txn, id, cx.now.awake.plus(length), after),
+        Next::GiveUp(error) => {
+            let failed = OutState::Failed { error: error.clone(), at: cx.now.wall };
+            let outbound = attempt::finish(cx, txn, id, failed, effects)?;
+            note(cx, txn, &outbound, Event::DeliveryFailed(id, error.clone()))?;
+            notice::delivery_failed(cx, txn, (id, &outbound), &error, effects)
+        }
+    }
+}
+
+fn note(cx: &Cx<'_>, txn: &mut Write<'_>, outbound: &Outbound, event: Event) -> Result<()> {
+    match outbound.in_reply_to {
+        Some(message) => journal::of_message(cx, txn, message, event),
+        None => journal::general(cx, txn, JournalEntry { at: cx.now.wall, message: None, session: None, event }),
+    }
+}
+
+/// What follows from an outcome.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Done(OutState),
+    Again,
+    Wait { length: Millis, after: String },
+    GiveUp(String),
+}
+
+fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Moment) -> Next {
+    let held = outbound.first_attempt.map_or(Millis::ZERO, |first| now.awake.since(first));
+    let again = |after: String| {
+        let doubled = policy.backoff(outbound.attempts.saturating_sub(1));
+        if held >= policy.lane_hold_max {
+            Next::GiveUp(after)
+        } else {
+            Next::Wait { length: doubled.min(policy.delivery_backoff_max), after }
+        }
+    };
+    match result {
+        DeliveryResult::Delivered { platform_message } => {
+            Next::Done(OutState::Delivered { at: now.wall, platform_message })
+        }
+        DeliveryResult::Rejected(error) => Next::GiveUp(error),
+        DeliveryResult::Retry(error) => again(error),
+        // The channels there are take our id as an idempotency key: another attempt cannot double the message.
+        DeliveryResult::Uncertain(error) if outbound.attempts <= 1 => {
+            drop(error);
+            Next::Again
+        }
+        DeliveryResult::Uncertain(error) => again(error),
+        DeliveryResult::Absent => Next::Wait { length: policy.no_adapter_again, after: "nobody is there".to_owned() },
+        DeliveryResult::NoAdapter if now.wall > outbound.stored.plus(policy.no_adapter_max) => {
+            Next::GiveUp("no adapter for the channel has run for a week".to_owned())
+        }
+        DeliveryResult::NoAdapter => Next::Wait { length: policy.no_adapter_again, after: "no adapter".to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::content::RawJson;
+    use crate::model::delivery::Author;
+    use crate::model::time::{Awake, Timestamp};
+
+    fn outbound(attempts: u32, first: Awake) -> Outbound {
+        Outbound {
+            author: Author::Hearth,
+            to: None,
+            in_reply_to: None,
+            text: "hi".into(),
+            content: RawJson::trusted("{}".into()),
+            files: vec![],
+            state: OutState::Attempting { since: first },
+            attempts,
+            first_attempt: Some(first),
+            uncertain: 0,
+            stored: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn a_failing_message_backs_off_and_holds_its_lane_for_an_hour_at_most() {
+        let policy = &Policy::STANDARD;
+        let at = |minutes: u64| Moment {
+            wall: Timestamp::from_millis(0),
+            awake: Awake::new(1, Millis::minutes(minutes).get()),
+        };
+        let retry = || DeliveryResult::Retry("502".into());
+        let first = Awake::new(1, 0);
+        let wait = |seconds| Next::Wait { length: Millis::seconds(seconds), after: "502".into() };
+        assert_eq!(decide(policy, &outbound(1, first), retry(), at(0)), wait(5));
+        assert_eq!(decide(policy, &outbound(3, first), retry(), at(1)), wait(20));
+        assert_eq!(decide(policy, &outbound(12, first), retry(), at(50)), wait(600));
+        assert_eq!(decide(policy, &outbound(13, first), retry(), at(60)), Next::GiveUp("502".into()));
+        assert_eq!(
+            decide(policy, &outbound(1, first), DeliveryResult::Rejected("gone".into()), at(0)),
+            Next::GiveUp("gone".into())
+        );
+    }
+
+    #[test]
+    fn a_missing_adapter_is_waited_for_seven_days() {
+        let policy = &Policy::STANDARD;
+        let week = i64::try_from(policy.no_adapter_max.get()).unwrap();
+        let at = |ms| Moment { wall: Timestamp::from_millis(ms), awake: Awake::new(1, 1) };
+        let row = outbound(1, Awake::new(1, 0));
+        assert!(matches!(decide(policy, &row, DeliveryResult::NoAdapter, at(week)), Next::Wait { .. }));
+        assert!(matches!(decide(policy, &row, DeliveryResult::NoAdapter, at(week + 1)), Next::GiveUp(_)));
+    }
+}

@@ -1,0 +1,177 @@
+//! What agents wrote: claims, ends with their answers, things said at once. Each file changes something once.
+
+use super::outbox::Accepted;
+use super::{Applied, Cx, Result, journal, lifecycle, messages, notice, outbox, places, sessions, wake};
+use crate::model::effect::{Discard, Effect};
+use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::incarnation::Phase;
+use crate::model::journal::Event;
+use crate::model::mailbox::{Answer, Collection, Found, Record};
+use crate::model::message::{Completion, Message, MessageState};
+use crate::state::Write;
+
+/// Takes in one session's mailbox; closes its incarnation if there will be nothing more.
+pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -> Result<Applied> {
+    let mut effects = Vec::new();
+    let session = collection.session;
+    let Some(row) = sessions::load(cx, txn, session)? else { return Ok(Applied::done(effects)) };
+    let mut intake = Intake { session, live: row.live, over: Vec::new(), used: Vec::new(), effects: Vec::new() };
+    for found in collection.found {
+        intake.take(cx, txn, found)?;
+    }
+    effects.append(&mut intake.effects);
+    if !intake.over.is_empty() || !intake.used.is_empty() {
+        effects.push(Effect::Discard(Discard { session, seqs: intake.over, agent_files: intake.used }));
+    }
+    match (collection.closes, row.live) {
+        (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,
+        (None, Some(_)) => after_turn(cx, txn, session, &mut effects)?,
+        (None, None) => {}
+    }
+    Ok(Applied::done(effects))
+}
+
+/// Messages beyond what a mailbox holds at once follow; a session that waits for a place may get this one's.
+fn after_turn(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+    wake::wake(cx, txn, session, effects)?;
+    if places::full(cx, txn)? { places::fill(cx, txn, effects) } else { Ok(()) }
+}
+
+struct Intake {
+    session: SessionId,
+    live: Option<u32>,
+    over: Vec<u64>,
+    used: Vec<String>,
+    effects: Vec<Effect>,
+}
+
+impl Intake {
+    fn take(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, found: Found) -> Result<()> {
+        let Found { record, files } = found;
+        match record {
+            Record::Unreadable { file, reason } => self.refuse(cx, txn, file, reason)?,
+            Record::Claim { incarnation, .. } | Record::End { incarnation, .. } if self.live != Some(incarnation) => {
+                let file = files.first().cloned().unwrap_or_default();
+                self.refuse(cx, txn, file, format!("incarnation {incarnation} has been closed"))?;
+            }
+            Record::Said(said) if self.live != Some(said.incarnation) => {
+                let reason = format!("incarnation {} has been closed", said.incarnation);
+                self.refuse(cx, txn, format!("out/{}.json", said.wire_id), reason)?;
+            }
+            Record::Claim { seq, incarnation } => {
+                self.note_progress(cx, txn, incarnation, true)?;
+                self.claim(cx, txn, seq, incarnation)?;
+            }
+            Record::End { seq, incarnation, error, answers } => {
+                self.note_progress(cx, txn, incarnation, true)?;
+                self.end(cx, txn, (seq, incarnation), error, answers)?;
+            }
+            Record::Said(said) => {
+                self.note_progress(cx, txn, said.incarnation, false)?;
+                outbox::accept(cx, txn, (self.session, &said), &mut self.effects)?;
+            }
+            Record::Leftover(said) => outbox::abandon(cx, txn, self.session, &said)?,
+        }
+        self.used.extend(files);
+        Ok(())
+    }
+
+    fn refuse(&self, cx: &Cx<'_>, txn: &mut Write<'_>, file: String, reason: String) -> Result<()> {
+        journal::of_session(cx, txn, self.session, Event::FileRefused { file, reason })
+    }
+
+    fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, claimed: bool) -> Result<()> {
+        let key = (self.session, number);
+        let mut incarnation = cx.db.incarnations.require(txn, &key)?;
+        let changed = incarnation.progress != cx.now.awake || (claimed && !incarnation.claimed);
+        incarnation.progress = cx.now.awake;
+        incarnation.claimed |= claimed;
+        if incarnation.phase == Phase::Starting {
+            incarnation.phase = Phase::Running;
+        }
+        if changed { cx.db.incarnations.put(txn, &key, &incarnation) } else { Ok(()) }
+    }
+
+    fn claim(&self, cx: &Cx<'_>, txn: &mut Write<'_>, seq: u64, incarnation: u32) -> Result<()> {
+        let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
+            let file = format!("ack/{seq}.{incarnation}.processing.json");
+            return self.refuse(cx, txn, file, format!("the session has no message {seq}"));
+        };
+        if matches!(message.state, MessageState::Pending(_)) {
+            let claimed = MessageState::Claimed { incarnation, since: cx.now.awake };
+            messages::update(cx, txn, id, |message| message.state = claimed)?;
+            journal::of_message(cx, txn, id, Event::Claimed(incarnation))?;
+        }
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        (seq, incarnation): (u64, u32),
+        error: Option<String>,
+        answers: Vec<Answer>,
+    ) -> Result<()> {
+        let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
+            let file = format!("ack/{seq}.{incarnation}");
+            return self.refuse(cx, txn, file, format!("the session has no message {seq}"));
+        };
+        self.over.push(seq);
+        if !matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. }) {
+            return Ok(());
+        }
+        let (mut said, trouble) = self.answers(cx, txn, answers)?;
+        let state = decide_end(error, trouble.first().cloned(), cx);
+        // A failed turn may have said itself what went wrong.
+        if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
+            said.extend(self.say_failed(cx, txn, (id, &message), error)?);
+        }
+        messages::end(cx, txn, id, (state, said), &mut self.effects).map(drop)
+    }
+
+    fn say_failed(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        of: (MessageId, &Message),
+        error: &str,
+    ) -> Result<Option<OutboundId>> {
+        journal::of_message(cx, txn, of.0, Event::GivenUp(error.to_owned()))?;
+        notice::message_failed(cx, txn, of, error, &mut self.effects)
+    }
+
+    /// Takes in the answers an end names: those on their way, and the reasons of those that cannot be taken in.
+    fn answers(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        answers: Vec<Answer>,
+    ) -> Result<(Vec<OutboundId>, Vec<String>)> {
+        let (mut said, mut trouble) = (Vec::new(), Vec::new());
+        for answer in answers {
+            match answer {
+                Answer::Read(text) => match outbox::accept(cx, txn, (self.session, &text), &mut self.effects)? {
+                    Accepted::Stored(id) => said.push(id),
+                    Accepted::Known => {}
+                    Accepted::Refused(reason) => {
+                        trouble.push(format!("the answer {} was refused: {reason}", text.wire_id));
+                    }
+                },
+                Answer::Missing(id) if outbox::is_known(cx, txn, self.session, &id)? => {}
+                Answer::Missing(id) => trouble.push(format!("the agent named the answer {id} and did not write it")),
+                Answer::Refused { id, reason } => trouble.push(format!("the answer {id} cannot be taken in: {reason}")),
+            }
+        }
+        Ok((said, trouble))
+    }
+}
+
+/// How a turn ended for a message: an answer that cannot be sent is a failure that somebody is told of.
+fn decide_end(error: Option<String>, trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
+    let at = cx.now.wall;
+    match error.or(trouble) {
+        Some(error) => MessageState::Failed { error, at },
+        None => MessageState::Completed { how: Completion::Answered, at },
+    }
+}

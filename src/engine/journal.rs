@@ -1,0 +1,29 @@
+//! Notes of what happened, for `why`.
+
+use super::{Cx, Result};
+use crate::model::id::{MessageId, SessionId};
+use crate::model::journal::{Event, JournalEntry};
+use crate::state::Write;
+
+/// Notes something that happened to a message.
+pub(super) fn of_message(cx: &Cx<'_>, txn: &mut Write<'_>, message: MessageId, event: Event) -> Result<()> {
+    general(cx, txn, JournalEntry { at: cx.now.wall, message: Some(message), session: None, event })
+}
+
+/// Notes something that happened in a session.
+pub(super) fn of_session(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, event: Event) -> Result<()> {
+    general(cx, txn, JournalEntry { at: cx.now.wall, message: None, session: Some(session), event })
+}
+
+/// Notes something that happened.
+pub(super) fn general(cx: &Cx<'_>, txn: &mut Write<'_>, entry: JournalEntry) -> Result<()> {
+    let id = cx.db.allocate(txn)?;
+    cx.db.journal.put(txn, &id, &entry)?;
+    if let Some(message) = entry.message {
+        cx.db.journal_by_message.put(txn, &(message, id), &())?;
+    }
+    if let Some(session) = entry.session {
+        cx.db.journal_by_session.put(txn, &(session, id), &())?;
+    }
+    Ok(())
+}

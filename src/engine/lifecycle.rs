@@ -1,0 +1,221 @@
+//! The life of incarnations, in the one order there is: the runtime confirms that it is gone, its mailbox is collected to
+//! the end, its claims are reset, and only then may the next one start.
+
+use super::messages::end;
+use super::{Applied, Cx, Result, journal, messages, notice, places, sessions};
+use crate::model::effect::Effect;
+use crate::model::id::{MessageId, SessionId};
+use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
+use crate::model::input::RuntimeEvent;
+use crate::model::journal::Event;
+use crate::model::message::{Due, MessageState};
+use crate::model::policy::Policy;
+use crate::model::time::{Awake, Millis};
+use crate::state::Write;
+
+/// Takes in what the runtime says of an incarnation.
+pub(super) fn runtime_event(cx: &Cx<'_>, txn: &mut Write<'_>, event: RuntimeEvent) -> Result<Applied> {
+    let mut effects = Vec::new();
+    match event {
+        RuntimeEvent::Running(session, number) => {
+            let Some(mut incarnation) = cx.db.incarnations.get(txn, &(session, number))? else {
+                return Ok(Applied::done(effects));
+            };
+            if incarnation.phase == Phase::Starting {
+                incarnation.phase = Phase::Running;
+                cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
+            }
+        }
+        RuntimeEvent::Gone { session, incarnation: number, exit, stderr_tail } => {
+            if cx.db.live.get(txn, &session)? != Some(number) {
+                return Ok(Applied::done(effects));
+            }
+            let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+            if !matches!(incarnation.phase, Phase::Collecting { .. }) {
+                incarnation.phase = Phase::Collecting { exit, since: cx.now.awake };
+                incarnation.stderr_tail = stderr_tail;
+                cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
+            }
+            effects.push(Effect::CollectRest(session, number));
+        }
+    }
+    Ok(Applied::done(effects))
+}
+
+/// Asks for the end of an incarnation.
+pub(super) fn stop(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, number): (SessionId, u32),
+    why: StopReason,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+    if matches!(incarnation.phase, Phase::Starting | Phase::Running) {
+        incarnation.phase = Phase::Stopping { why, since: cx.now.awake };
+        incarnation.stopped_for = Some(why);
+        cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
+        journal::of_session(cx, txn, session, Event::Stopped(number, why))?;
+    }
+    effects.push(Effect::Stop(session, number));
+    Ok(())
+}
+
+/// Closes an incarnation whose mailbox has been collected to its end: what it left unfinished is due again.
+pub(super) fn close(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, number): (SessionId, u32),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    if cx.db.live.get(txn, &session)? != Some(number) {
+        return Ok(());
+    }
+    let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+    let Phase::Collecting { exit, .. } = incarnation.phase.clone() else { return Ok(()) };
+    let lost = decide_loss(&incarnation, &exit, cx.now.awake);
+    let mut unfinished = cx.db.claims.collect_prefix(txn, &session, usize::MAX)?;
+    if unfinished.is_empty() && lost == Loss::Own {
+        // It failed before it could claim anything: what waited for it counts a try.
+        unfinished = cx.db.ready.collect_prefix(txn, &session, cx.policy.rows_per_input)?;
+    }
+    for (_, message) in unfinished {
+        give_back(cx, txn, (message, number), (lost, &exit), effects)?;
+    }
+    journal::of_session(cx, txn, session, Event::Ended(number, exit.clone()))?;
+    incarnation.phase = Phase::Closed { exit, at: cx.now.wall };
+    incarnation.tool = None;
+    cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
+    cx.db.live.delete(txn, &session)?;
+    sessions::update(cx, txn, session, |row| row.live = None)?;
+    places::fill(cx, txn, effects)
+}
+
+/// Whose doing the end of an incarnation was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// The daemon's or the operator's: nothing counts as a try.
+    Ours,
+    /// The agent's: unfinished messages count a try and wait out a backoff.
+    Own,
+}
+
+fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
+    let earlier_run = incarnation.launched.run() != now.run();
+    match (incarnation.stopped_for, exit) {
+        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Shutdown), _) => Loss::Ours,
+        (Some(StopReason::ClaimStuck | StopReason::Silent), _) => Loss::Own,
+        (Some(StopReason::Ceiling), _) if incarnation.claimed => Loss::Own,
+        (Some(StopReason::Ceiling), _) => Loss::Ours,
+        // It ended with the daemon.
+        (None, _) if earlier_run => Loss::Ours,
+        // Its start was never carried out.
+        (None, Exit::Unknown) if !incarnation.claimed => Loss::Ours,
+        (None, _) => Loss::Own,
+    }
+}
+
+/// Makes an unfinished message due again, or gives it up after its last try and says so.
+fn give_back(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, incarnation): (MessageId, u32),
+    (loss, exit): (Loss, &Exit),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let message = cx.db.messages.require(txn, &id)?;
+    match decide_again(cx.policy, loss, message.tries) {
+        Again::Now => {
+            messages::update(cx, txn, id, |message| message.state = MessageState::Pending(Due::Now))?;
+        }
+        Again::After { tries, wait } => {
+            let due = if message.trigger { Due::Retry(cx.now.awake.plus(wait)) } else { Due::Now };
+            messages::update(cx, txn, id, |message| {
+                message.state = MessageState::Pending(due);
+                message.tries = tries;
+            })?;
+            journal::of_message(cx, txn, id, Event::TurnLost { incarnation, tries })?;
+        }
+        Again::Never => {
+            let error = format!("given up after {} tries; the last one ended with: {}", message.tries, describe(exit));
+            journal::of_message(cx, txn, id, Event::GivenUp(error.clone()))?;
+            let told = notice::message_failed(cx, txn, (id, &message), &error, effects)?;
+            let failed = MessageState::Failed { error, at: cx.now.wall };
+            end(cx, txn, id, (failed, told.into_iter().collect()), effects)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Again {
+    Now,
+    After { tries: u32, wait: Millis },
+    Never,
+}
+
+fn decide_again(policy: &Policy, loss: Loss, tries: u32) -> Again {
+    match loss {
+        Loss::Ours => Again::Now,
+        Loss::Own if tries >= policy.max_tries => Again::Never,
+        Loss::Own => Again::After { tries: tries + 1, wait: policy.backoff(tries) },
+    }
+}
+
+/// An exit in words.
+pub(super) fn describe(exit: &Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::NotStarted(why) => why.clone(),
+        Exit::Unknown => "it disappeared".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits and tries of the peer: 5, 10, 20, 40, 80 s, then failed.
+    #[test]
+    fn tries_back_off_and_end() {
+        let policy = &Policy::STANDARD;
+        let waits: Vec<Again> = (0..6).map(|tries| decide_again(policy, Loss::Own, tries)).collect();
+        let after = |tries, seconds| Again::After { tries, wait: Millis::seconds(seconds) };
+        assert_eq!(waits, [after(1, 5), after(2, 10), after(3, 20), after(4, 40), after(5, 80), Again::Never]);
+        assert_eq!(decide_again(policy, Loss::Ours, 5), Again::Now);
+    }
+
+    #[test]
+    fn only_the_agents_own_failures_count() {
+        let now = Awake::new(2, 60_000);
+        let base = Incarnation {
+            phase: Phase::Running,
+            launched: Awake::new(2, 0),
+            started: crate::model::Timestamp::from_millis(0),
+            beat: now,
+            progress: now,
+            tool: None,
+            stopped_for: None,
+            claimed: true,
+            stderr_tail: String::new(),
+        };
+        let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };
+        let unclaimed = Incarnation { claimed: false, ..base.clone() };
+        let earlier = Incarnation { launched: Awake::new(1, 9_000), ..base.clone() };
+        for (incarnation, exit, loss) in [
+            (base.clone(), Exit::Signal(11), Loss::Own),
+            (base.clone(), Exit::Code(0), Loss::Own),
+            (unclaimed.clone(), Exit::Code(0), Loss::Own),
+            (unclaimed.clone(), Exit::Unknown, Loss::Ours),
+            (unclaimed.clone(), Exit::Code(1), Loss::Own),
+            (unclaimed, Exit::NotStarted("no such program".into()), Loss::Own),
+            (base, Exit::Unknown, Loss::Own),
+            (earlier, Exit::Code(137), Loss::Ours),
+            (stopped(StopReason::ClaimStuck), Exit::Signal(9), Loss::Own),
+            (stopped(StopReason::MadeRoom), Exit::Signal(15), Loss::Ours),
+        ] {
+            assert_eq!(decide_loss(&incarnation, &exit, now), loss, "{incarnation:?} {exit:?}");
+        }
+    }
+}

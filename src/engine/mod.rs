@@ -1,0 +1,96 @@
+//! WHY things happen: the transactions.
+//!
+//! [`apply()`] is the system: every input is one transaction over the store that returns what it decided and the effects
+//! that follow. Nothing in this folder does I/O, reads a clock or makes random numbers; `now` and entropy come in
+//! [`Cx`]. In every file the transaction comes first, then the pure decision it makes, then the tests.
+
+use crate::model::effect::Effect;
+use crate::model::input::Input;
+use crate::model::policy::Policy;
+use crate::model::report::{Refusal, Reply};
+use crate::model::time::Moment;
+use crate::state::{self, Tables, Write};
+
+mod access;
+mod agents;
+mod attempt;
+mod chats;
+pub mod commit;
+mod configure;
+mod context;
+mod deliver;
+mod duplicate;
+mod engage;
+mod export;
+mod ingest;
+mod journal;
+mod lifecycle;
+mod messages;
+mod notice;
+mod outbox;
+pub mod pattern;
+mod people;
+mod places;
+mod remove;
+mod route;
+mod sessions;
+mod start;
+mod stuck;
+mod sweep;
+mod users;
+mod wake;
+mod wirings;
+
+/// What every transaction needs and none may change.
+pub struct Cx<'a> {
+    /// The tables.
+    pub db: &'a Tables,
+    /// Thresholds and bounds.
+    pub policy: &'a Policy,
+    /// The time of this input.
+    pub now: Moment,
+    /// Canonical path of the directory under which the agent groups' folders lie, raw bytes.
+    pub groups_path: &'a [u8],
+    /// Compiled engage patterns.
+    pub patterns: &'a pattern::Patterns,
+}
+
+/// What a transaction did.
+#[derive(Debug)]
+pub struct Applied {
+    /// Its answer. A refusal undoes the transaction.
+    pub reply: Reply,
+    /// What to do once it is committed.
+    pub effects: Vec<Effect>,
+}
+
+/// Result of everything that touches the store: an error is a fault of the store or the machine, never a refusal.
+pub type Result<T> = std::result::Result<T, state::Error>;
+
+/// Carries out one input.
+///
+/// # Errors
+/// Faults of the store; the transaction must not be committed then.
+pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: Input) -> Result<Applied> {
+    match input {
+        Input::Start => start::start(cx, txn),
+        Input::Inbound(event) => route::route(cx, txn, *event),
+        Input::Collected(collection) => ingest::ingest(cx, txn, collection),
+        Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event),
+        Input::Delivered(id, result) => deliver::delivered(cx, txn, id, result),
+        Input::Reachable(channel, address) => deliver::reachable(cx, txn, &channel, address.as_ref()),
+        Input::Sweep(observations) => sweep::sweep(cx, txn, &observations),
+        Input::Configure(configure) => configure::configure(cx, txn, configure),
+        Input::Continue(rest) => remove::go_on(cx, txn, rest),
+    }
+}
+
+impl Applied {
+    fn done(effects: Vec<Effect>) -> Self {
+        Self { reply: Reply::Done, effects }
+    }
+
+    fn refused(code: &'static str, message: String) -> Self {
+        Self { reply: Reply::Refused(Refusal { code, message }), effects: Vec::new() }
+    }
+}

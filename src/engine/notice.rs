@@ -1,0 +1,131 @@
+//! Telling people and agents that something did not work. Nothing fails silently.
+
+use super::messages::NewMessage;
+use super::{Cx, Result, messages, outbox, sessions};
+use crate::model::address::{Address, ChannelName};
+use crate::model::content::{Content, RawJson};
+use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::effect::Effect;
+use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::message::{Body, Message, MessageKind};
+use crate::state::{ForeignKey, Write};
+
+/// Channel on which an owner of this machine is always reachable.
+const OWNER_CHANNEL: &str = "terminal";
+/// Longest part of an error that is shown in a chat.
+const SHOWN_MAX: usize = 500;
+
+/// Tells the person who wrote a message that it failed.
+pub(super) fn message_failed(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, message): (MessageId, &Message),
+    error: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<Option<OutboundId>> {
+    let Some(to) = message.reply.clone() else {
+        tell_owner(cx, txn, &format!("{id} failed: {error}"), effects)?;
+        return Ok(None);
+    };
+    let text = format!("Your message could not be processed: {}", shortened(error));
+    let notice = notice(cx, to, Some(id), text);
+    outbox::say(cx, txn, notice, effects).map(Some)
+}
+
+/// Tells the agent, and the owner, that something it said never arrived.
+pub(super) fn delivery_failed(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, outbound): (OutboundId, &Outbound),
+    error: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let place = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}/{}", to.channel, to.platform_id));
+    let text = format!("Message {id}{place} could not be delivered: {}", shortened(error));
+    if let Author::Agent { session, .. } = &outbound.author {
+        tell_agent(cx, txn, *session, &text)?;
+    }
+    let to_owner = outbound.to.as_ref().is_some_and(|to| to.channel.as_str() == OWNER_CHANNEL);
+    if to_owner { Ok(()) } else { tell_owner(cx, txn, &text, effects) }
+}
+
+/// Leaves a note among a session's context; it does not start a turn.
+fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) -> Result<()> {
+    let content =
+        Content { text: text.to_owned(), sender: None, sender_name: Some("system".to_owned()), raw: payload(text) };
+    let body = Body {
+        content,
+        kind: MessageKind::System,
+        said: cx.now.wall,
+        source: None,
+        platform_message: None,
+        sender: None,
+    };
+    let body = messages::insert_body(cx, txn, &body)?;
+    let (row, seq) = sessions::update(cx, txn, session, crate::model::session::Session::take_seq)?;
+    let new = NewMessage { session, agent: row.agent, seq, body, trigger: false, reply: row.reply };
+    messages::insert(cx, txn, new).map(drop)
+}
+
+/// Says something on the owner's terminal, if there ever was one.
+fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
+    let Ok(terminal) = ChannelName::new(OWNER_CHANNEL) else { return Ok(()) };
+    let terminal = ForeignKey::of(&terminal);
+    let Some((_, chat)) = cx.db.chats_by_address.first_in(txn, &terminal)? else { return Ok(()) };
+    let chat = cx.db.chats.require(txn, &chat)?;
+    let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
+    let notice = notice(cx, to, None, text.to_owned());
+    outbox::say(cx, txn, notice, effects).map(drop)
+}
+
+fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {
+    Outbound {
+        author: Author::Hearth,
+        to: Some(to),
+        in_reply_to,
+        content: payload(&text),
+        text,
+        files: Vec::new(),
+        state: OutState::Waiting { until: None, after: None },
+        attempts: 0,
+        first_attempt: None,
+        uncertain: 0,
+        stored: cx.now.wall,
+    }
+}
+
+/// `{"text": …, "sender": "system"}`, written out because this folder has no JSON library.
+fn payload(text: &str) -> RawJson {
+    let mut json = String::with_capacity(text.len() + 32);
+    json.push_str("{\"text\":\"");
+    for c in text.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            c if c.is_control() => json.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json.push_str("\",\"sender\":\"system\"}");
+    RawJson::trusted(json)
+}
+
+fn shortened(error: &str) -> String {
+    match error.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", error.get(..end).unwrap_or_default()),
+        None => error.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_json_whatever_the_text() {
+        for text in ["plain", "a \"quoted\" \\ back", "line\nbreak\ttab\u{0}", "é😀\u{85}"] {
+            let value: serde_json::Value = serde_json::from_str(payload(text).as_str()).unwrap();
+            assert_eq!(value["text"], text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The one writer of outgoing messages: who may say what where, and the lanes in which it waits.
+
+use super::{Cx, Result, attempt, chats, journal, sessions};
+use crate::model::address::Address;
+use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::effect::Effect;
+use crate::model::entity::Destination;
+use crate::model::id::{AgentId, MessageId, OutboundId, SessionId};
+use crate::model::journal::Event;
+use crate::model::mailbox::{Said, Target};
+use crate::model::message::Message;
+use crate::state::{ForeignKey, Text, Write};
+
+/// What became of something an agent said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// It is on its way.
+    Stored(OutboundId),
+    /// It was stored before.
+    Known,
+    /// The agent may not say this, or not there; it is kept as refused.
+    Refused(String),
+}
+
+/// Takes in something an agent said: stored under the agent's id once, checked against its destinations, put in a lane.
+pub(super) fn accept(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, said): (SessionId, &Said),
+    effects: &mut Vec<Effect>,
+) -> Result<Accepted> {
+    if is_known(cx, txn, session, &said.wire_id)? {
+        return Ok(Accepted::Known);
+    }
+    let question = match said.in_reply_to {
+        Some(seq) => super::messages::at(cx, txn, session, seq)?,
+        None => None,
+    };
+    let to = match number_problem(cx, txn, session, said.number)? {
+        Some(problem) => Err(problem),
+        None if said.request.is_some() => Err("requests to the host are not served yet".to_owned()),
+        None => resolve_target(cx, txn, session, question.as_ref().map(|(_, message)| message), &said.to)?,
+    };
+    let refused = to.clone().err();
+    let state = match (&refused, said.deliver_after) {
+        (Some(error), _) => OutState::Refused { error: error.clone(), at: cx.now.wall },
+        (None, Some(time)) if time > cx.now.wall => OutState::Later(time),
+        (None, _) => OutState::Waiting { until: None, after: None },
+    };
+    let outbound = from_agent(cx, (session, said), question.map(|(id, _)| id), (to.ok(), state));
+    let id = store_said(cx, txn, (session, said), &outbound)?;
+    if let Some(reason) = refused {
+        journal::of_session(cx, txn, session, Event::AnswerRefused(id, reason.clone()))?;
+        return Ok(Accepted::Refused(reason));
+    }
+    match outbound.state {
+        OutState::Later(time) => cx.db.outbound_later.put(txn, &(time, id), &())?,
+        _ => enter_lane(cx, txn, id, &outbound, effects)?,
+    }
+    Ok(Accepted::Stored(id))
+}
+
+/// Keeps a final answer that no end named before its incarnation was gone. It is never sent.
+pub(super) fn abandon(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, said: &Said) -> Result<()> {
+    if is_known(cx, txn, session, &said.wire_id)? {
+        return Ok(());
+    }
+    let question = match said.in_reply_to {
+        Some(seq) => super::messages::at(cx, txn, session, seq)?.map(|(id, _)| id),
+        None => None,
+    };
+    let outbound = from_agent(cx, (session, said), question, (None, OutState::Abandoned { at: cx.now.wall }));
+    let id = store_said(cx, txn, (session, said), &outbound)?;
+    journal::of_session(cx, txn, session, Event::AnswerAbandoned(id))
+}
+
+/// Stores something Hearth itself says and puts it in a lane.
+pub(super) fn say(cx: &Cx<'_>, txn: &mut Write<'_>, notice: Outbound, effects: &mut Vec<Effect>) -> Result<OutboundId> {
+    let id = cx.db.allocate(txn)?;
+    cx.db.outbound.put(txn, &id, &notice)?;
+    enter_lane(cx, txn, id, &notice, effects)?;
+    Ok(id)
+}
+
+/// Whether the session has said this before.
+pub(super) fn is_known(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, wire_id: &str) -> Result<bool> {
+    Ok(cx.db.outbound_by_wire.get(txn, &(session, Text::new(wire_id)?))?.is_some())
+}
+
+/// Puts a message at the end of its lane; the first of a lane is attempted at once.
+pub(super) fn enter_lane(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: OutboundId,
+    outbound: &Outbound,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let Some(to) = &outbound.to else { return Ok(()) };
+    let lane = lane(to);
+    let waits_behind = cx.db.lanes.first_in(txn, &lane)?.is_some();
+    cx.db.lanes.put(txn, &(lane.0, lane.1, lane.2, id), &())?;
+    if waits_behind { Ok(()) } else { attempt::begin(cx, txn, id, effects) }
+}
+
+/// The lane of an address: messages of one lane go out in order.
+pub(super) fn lane(to: &Address) -> (ForeignKey, ForeignKey, Option<ForeignKey>) {
+    ForeignKey::place(to)
+}
+
+fn from_agent(
+    cx: &Cx<'_>,
+    (session, said): (SessionId, &Said),
+    in_reply_to: Option<MessageId>,
+    (to, state): (Option<Address>, OutState),
+) -> Outbound {
+    Outbound {
+        author: Author::Agent {
+            session,
+            incarnation: said.incarnation,
+            wire_id: said.wire_id.clone(),
+            number: said.number,
+        },
+        to,
+        in_reply_to,
+        text: said.text.clone(),
+        content: said.content.clone(),
+        files: said.files.clone(),
+        state,
+        attempts: 0,
+        first_attempt: None,
+        uncertain: 0,
+        stored: cx.now.wall,
+    }
+}
+
+fn store_said(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, said): (SessionId, &Said),
+    outbound: &Outbound,
+) -> Result<OutboundId> {
+    let id = cx.db.allocate(txn)?;
+    cx.db.outbound.put(txn, &id, outbound)?;
+    cx.db.outbound_by_wire.put(txn, &(session, Text::new(said.wire_id.as_str())?), &id)?;
+    if cx.db.outbound_by_number.get(txn, &(session, said.number))?.is_none() {
+        cx.db.outbound_by_number.put(txn, &(session, said.number), &id)?;
+    }
+    sessions::update(cx, txn, session, |row| row.last_number = row.last_number.max(bounded(said.number)))?;
+    Ok(id)
+}
+
+/// A number so high that it would use up the session's numbers does not count.
+fn bounded(number: u64) -> u64 {
+    if number < NUMBER_MAX { number } else { 0 }
+}
+
+/// Highest number an agent may use; the wire writes numbers with 16 digits.
+const NUMBER_MAX: u64 = 1_000_000_000_000_000;
+
+fn number_problem(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, number: u64) -> Result<Option<String>> {
+    if number % 2 == 0 || number >= NUMBER_MAX {
+        return Ok(Some(format!("the number {number} is not one an agent may use (odd and below {NUMBER_MAX})")));
+    }
+    let used = cx.db.outbound_by_number.get(txn, &(session, number))?.is_some();
+    Ok(used.then(|| format!("the number {number} was used before")))
+}
+
+/// Where something goes, if its agent may say it there.
+fn resolve_target(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    session: SessionId,
+    question: Option<&Message>,
+    target: &Target,
+) -> Result<std::result::Result<Address, String>> {
+    let Some(row) = sessions::load(cx, txn, session)? else { return Ok(Err("the session is gone".to_owned())) };
+    let reply = question.and_then(|message| message.reply.clone()).or_else(|| row.reply.clone());
+    match target {
+        Target::Reply => Ok(reply.ok_or_else(|| "it has no address, and neither has the session".to_owned())),
+        Target::Destination(name) => by_name(cx, txn, row.agent, name),
+        Target::Address(address) if reply.as_ref() == Some(address) || row.reply.as_ref() == Some(address) => {
+            Ok(Ok(address.clone()))
+        }
+        Target::Address(address) => {
+            let allowed = may_write_to(cx, txn, row.agent, address)?;
+            let refusal = || format!("the agent has no destination in {}/{}", address.channel, address.platform_id);
+            Ok(if allowed { Ok(address.clone()) } else { Err(refusal()) })
+        }
+    }
+}
+
+fn by_name(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, name: &str) -> Result<std::result::Result<Address, String>> {
+    let unknown = || format!("the agent has no destination named {name:?}");
+    let Ok(key) = Text::new(name) else { return Ok(Err(unknown())) };
+    let chat = match cx.db.destinations.get(txn, &(agent, key))? {
+        Some(Destination::Chat(chat)) => cx.db.chats.require(txn, &chat)?,
+        Some(Destination::Agent(_)) => return Ok(Err("messages between agents are not carried yet".to_owned())),
+        None => return Ok(Err(unknown())),
+    };
+    Ok(Ok(Address { channel: chat.channel, platform_id: chat.platform_id, thread: None }))
+}
+
+fn may_write_to(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
+    let Some((chat, _)) = chats::find(cx, txn, &address.channel, &address.platform_id)? else { return Ok(false) };
+    let destinations = cx.db.destinations.collect_prefix(txn, &agent, cx.policy.rows_per_input)?;
+    Ok(destinations.iter().any(|(_, destination)| *destination == Destination::Chat(chat)))
+}

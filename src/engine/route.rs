@@ -1,0 +1,236 @@
+//! An inbound event: which agents hear it, which refuse it, and why.
+
+use super::access::standing;
+use super::engage::{Facts, decide};
+use super::messages::NewMessage;
+use super::{Applied, Cx, Result, chats, duplicate, messages, sessions, users, wake};
+use crate::model::address::UserId;
+use crate::model::effect::Effect;
+use crate::model::entity::{Agent, Chat, Wiring};
+use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
+use crate::model::input::InboundEvent;
+use crate::model::message::{Body, Drop, Reason, Seen};
+use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
+use crate::state::{ForeignKey, Write};
+
+/// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
+pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
+    if let Some(seen) = duplicate::find(cx, txn, &event)? {
+        return duplicate::repeat(cx, txn, &event, &seen);
+    }
+    let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
+        Some(found) => found,
+        None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
+        // Strangers in chats the bot merely sits in leave no rows.
+        None => return Ok(silent(&event, None, Reason::UnknownChat)),
+    };
+    let listeners = chats::listeners(cx, txn, chat_id)?;
+    if listeners.is_empty() {
+        return nobody_listens(cx, txn, &event, (chat_id, &chat));
+    }
+    let mut fan_out =
+        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
+    users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
+    let mut wirings = Vec::with_capacity(listeners.len());
+    for (agent_id, agent, wiring) in &listeners {
+        wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
+    }
+    let effects = std::mem::take(&mut fan_out.effects);
+    conclude(cx, txn, &fan_out, wirings, effects)
+}
+
+/// The person who sent an event: nothing but the adapter's sender id makes an identity.
+pub(super) fn sender_of(event: &InboundEvent) -> Option<UserId> {
+    event.content.sender.clone().map(|handle| UserId::new(event.source.channel.clone(), handle))
+}
+
+/// One event on its way to several agents.
+struct FanOut<'a> {
+    event: &'a InboundEvent,
+    sender: Option<UserId>,
+    chat_id: ChatId,
+    chat: &'a Chat,
+    body: Option<BodyId>,
+    effects: Vec<Effect>,
+}
+
+impl FanOut<'_> {
+    /// Lets one wiring decide and does what it decides.
+    fn offer(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        (agent_id, agent): (AgentId, &Agent),
+        wiring: &Wiring,
+    ) -> Result<WiringReport> {
+        let facts = Facts {
+            text: &self.event.content.text,
+            mention: self.event.mention,
+            unknown_senders: self.chat.unknown_senders,
+            standing: standing(cx, txn, self.sender.as_ref(), agent_id)?,
+        };
+        let (mut decision, mut why) = decide(wiring, &facts, cx.patterns);
+        if decision == Decision::Engaged && messages::backlog(cx, txn, agent_id)? >= cx.policy.backlog_max {
+            (decision, why) = (Decision::Refused, Reason::Backlog);
+        }
+        let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
+        match decision {
+            Decision::Engaged | Decision::Accumulated => {
+                let (session, message) = self.store(cx, txn, agent_id, wiring, decision == Decision::Engaged)?;
+                (report.session, report.message) = (Some(session), Some(message));
+            }
+            Decision::Refused => record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?,
+            Decision::Ignored | Decision::Filtered | Decision::Denied => {}
+        }
+        Ok(report)
+    }
+
+    fn store(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        agent: AgentId,
+        wiring: &Wiring,
+        trigger: bool,
+    ) -> Result<(SessionId, MessageId)> {
+        let body = match self.body {
+            Some(body) => body,
+            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
+        };
+        let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
+        let session = sessions::resolve(cx, txn, agent, route, Some(self.event.source.clone()))?;
+        let (_, seq) = sessions::update(cx, txn, session, |row| {
+            row.active = cx.now.wall;
+            row.take_seq()
+        })?;
+        let reply = Some(self.event.reply_to.clone().unwrap_or_else(|| self.event.source.clone()));
+        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply })?;
+        if trigger {
+            wake::wake(cx, txn, session, &mut self.effects)?;
+        }
+        Ok((session, message))
+    }
+}
+
+fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
+    Body {
+        content: event.content.clone(),
+        kind: event.kind,
+        said: event.said.unwrap_or(cx.now.wall),
+        source: Some(event.source.clone()),
+        platform_message: event.platform_message.clone(),
+        sender,
+    }
+}
+
+/// Sums up what the wirings decided and remembers the event.
+fn conclude(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    fan_out: &FanOut<'_>,
+    wirings: Vec<WiringReport>,
+    effects: Vec<Effect>,
+) -> Result<Applied> {
+    let stored: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
+    let refused = decide_refusal(&wirings);
+    if refused == Some(Reason::NoAgentEngaged) {
+        record_drop(cx, txn, fan_out.event, Some(fan_out.chat_id), (None, Reason::NoAgentEngaged))?;
+    }
+    remember(cx, txn, fan_out.event, stored, refused)?;
+    let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
+    let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
+    Ok(Applied { reply: Reply::Routed(report), effects })
+}
+
+/// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
+fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
+    if wirings.iter().any(|report| report.message.is_some()) {
+        return None;
+    }
+    let refused = wirings.iter().find(|report| report.decision == Decision::Refused);
+    Some(refused.map_or(Reason::NoAgentEngaged, |report| report.why))
+}
+
+/// The bot was addressed where no agent listens: recorded, unless the chat was denied. Otherwise it is nobody's business.
+fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: (ChatId, &Chat)) -> Result<Applied> {
+    let (chat_id, chat) = chat;
+    if chat.denied.is_some() {
+        return Ok(silent(event, Some(chat_id), Reason::ChatDenied));
+    }
+    if event.mention {
+        record_drop(cx, txn, event, Some(chat_id), (None, Reason::NoAgentWired))?;
+        remember(cx, txn, event, Vec::new(), Some(Reason::NoAgentWired))?;
+    }
+    Ok(silent(event, Some(chat_id), Reason::NoAgentWired))
+}
+
+fn silent(event: &InboundEvent, chat: Option<ChatId>, reason: Reason) -> Applied {
+    let report = RouteReport { reason: Some(reason), ..blank(event, chat) };
+    Applied { reply: Reply::Routed(report), effects: Vec::new() }
+}
+
+/// A report of an event that nobody has.
+pub(super) fn blank(event: &InboundEvent, chat: Option<ChatId>) -> RouteReport {
+    let event = event.platform_message.as_ref().map_or_else(String::new, ToString::to_string);
+    RouteReport { event, chat, outcome: Outcome::Dropped, reason: None, wirings: Vec::new() }
+}
+
+fn record_drop(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    event: &InboundEvent,
+    chat: Option<ChatId>,
+    (agent, reason): (Option<AgentId>, Reason),
+) -> Result<()> {
+    let id: DropId = cx.db.allocate(txn)?;
+    let drop = Drop {
+        at: cx.now.wall,
+        channel: event.source.channel.clone(),
+        platform_id: event.source.platform_id.clone(),
+        chat,
+        agent,
+        platform_message: event.platform_message.clone(),
+        sender: sender_of(event),
+        sender_name: event.content.sender_name.clone(),
+        reason,
+    };
+    cx.db.dropped.put(txn, &id, &drop)
+}
+
+fn remember(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    event: &InboundEvent,
+    messages: Vec<MessageId>,
+    refused: Option<Reason>,
+) -> Result<()> {
+    let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
+    let (channel, chat, message) = duplicate::key(event, &platform_message);
+    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
+        (cx.now.wall, channel.clone(), chat.clone(), message.clone());
+    cx.db.seen.put(txn, &(channel, chat, message), &Seen { platform_message, at: cx.now.wall, messages, refused })?;
+    cx.db.seen_by_time.put(txn, &by_time, &())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::entity::Folder;
+
+    #[test]
+    fn the_real_reason_of_a_refusal_is_kept() {
+        let report = |decision, why, message: Option<u64>| WiringReport {
+            agent: Folder::new("a").unwrap(),
+            session: None,
+            decision,
+            why,
+            message: message.map(MessageId::new),
+        };
+        let ignored = || report(Decision::Ignored, Reason::NotMentioned, None);
+        let refused = || report(Decision::Refused, Reason::UnknownSenderStrict, None);
+        let engaged = || report(Decision::Engaged, Reason::PatternMatch, Some(1));
+        assert_eq!(decide_refusal(&[ignored(), ignored()]), Some(Reason::NoAgentEngaged));
+        assert_eq!(decide_refusal(&[ignored(), refused()]), Some(Reason::UnknownSenderStrict));
+        assert_eq!(decide_refusal(&[refused(), engaged()]), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Sessions: found by their route, made when there is none, kept in the workspace of their agent.
+
+use super::{Cx, Result};
+use crate::model::address::Address;
+use crate::model::entity::{Folder, SessionMode};
+use crate::model::id::{AgentId, ChatId, SessionId};
+use crate::model::session::{
+    Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Workspace, WorkspaceKey,
+};
+use crate::state::{self, RouteKey, Write};
+
+/// The session of an agent for a route, made if there is none. `reply` is the default reply address of a new one.
+pub(super) fn resolve(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    route: Route,
+    reply: Option<Address>,
+) -> Result<SessionId> {
+    let by_route = (agent, RouteKey::from(&route));
+    if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
+        return Ok(id);
+    }
+    let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
+    let id: SessionId = cx.db.allocate(txn)?;
+    let session = Session {
+        agent,
+        route,
+        name: SessionName::Default,
+        reply,
+        status: SessionStatus::Active,
+        last_number: 0,
+        last_incarnation: 0,
+        live: None,
+        context_version: 0,
+        created: cx.now.wall,
+        active: cx.now.wall,
+    };
+    cx.db.sessions_by_route.put(txn, &by_route, &id)?;
+    cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
+    cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
+    Ok(id)
+}
+
+/// A session by its id.
+pub(super) fn load(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<Option<Session>> {
+    let Some((fingerprint, discriminator)) = cx.db.sessions_by_id.get(txn, &id)? else { return Ok(None) };
+    cx.db.sessions.require(txn, &(fingerprint, discriminator, id)).map(Some)
+}
+
+/// Changes a session that is known to exist.
+pub(super) fn update<T>(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: SessionId,
+    change: impl FnOnce(&mut Session) -> T,
+) -> Result<(Session, T)> {
+    let (fingerprint, discriminator) = cx.db.sessions_by_id.require(txn, &id)?;
+    let key = (fingerprint, discriminator, id);
+    let mut session = cx.db.sessions.require(txn, &key)?;
+    let answer = change(&mut session);
+    cx.db.sessions.put(txn, &key, &session)?;
+    Ok((session, answer))
+}
+
+/// Which session a message of a chat belongs to.
+pub(super) fn decide_route(mode: SessionMode, chat: ChatId, source: &Address) -> Route {
+    match mode {
+        SessionMode::Shared => Route::Shared(chat),
+        SessionMode::PerThread => Route::PerThread(chat, source.thread.clone()),
+        SessionMode::AgentShared => Route::AgentShared,
+    }
+}
+
+/// Gives an agent group's folder its workspace. The key is the hash of the folder's path now and stays when the data
+/// directory moves; a colliding path gets the next discriminator.
+pub(super) fn make_workspace(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, folder: &Folder) -> Result<()> {
+    let mut path = cx.groups_path.to_vec();
+    path.push(b'/');
+    path.extend_from_slice(folder.as_str().as_bytes());
+    let fingerprint = Fingerprint::of_path(&path);
+    let key = free_key(cx, txn, fingerprint)?;
+    let workspace = Workspace {
+        path: format!("groups/{folder}").into_bytes(),
+        agent: Some(agent),
+        witness: None,
+        created: cx.now.wall,
+    };
+    cx.db.workspaces.put(txn, &key, &workspace)?;
+    cx.db.workspaces_by_agent.put(txn, &agent, &key)
+}
+
+fn free_key(cx: &Cx<'_>, txn: &Write<'_>, fingerprint: Fingerprint) -> Result<WorkspaceKey> {
+    for number in 0..=u16::MAX {
+        let key = (fingerprint, Discriminator(number));
+        if cx.db.workspaces.get(txn, &key)?.is_none() {
+            return Ok(key);
+        }
+    }
+    // Every discriminator of this fingerprint is taken: 65,536 workspaces collide.
+    Err(state::Error::Exists { table: "workspaces", key: format!("{fingerprint} with every discriminator") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::address::{ChannelName, ForeignId};
+
+    #[test]
+    fn threads_matter_only_per_thread() {
+        let source = |thread: Option<&str>| Address {
+            channel: ChannelName::new("slack").unwrap(),
+            platform_id: ForeignId::new("chat", "C1").unwrap(),
+            thread: thread.map(|t| ForeignId::new("thread", t).unwrap()),
+        };
+        let chat = ChatId::new(7);
+        assert_eq!(decide_route(SessionMode::Shared, chat, &source(Some("t1"))), Route::Shared(chat));
+        assert_eq!(decide_route(SessionMode::AgentShared, chat, &source(Some("t1"))), Route::AgentShared);
+        assert_eq!(decide_route(SessionMode::PerThread, chat, &source(None)), Route::PerThread(chat, None));
+        assert_ne!(
+            decide_route(SessionMode::PerThread, chat, &source(Some("t1"))),
+            decide_route(SessionMode::PerThread, chat, &source(Some("t2")))
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! The start of a daemon: what an earlier one left is looked for, then swept.
+
+use super::{Applied, Cx, Result, sweep};
+use crate::model::effect::Effect;
+use crate::model::incarnation::Phase;
+use crate::state::Write;
+
+/// Asks after every incarnation that was not closed; the sweep does the rest.
+pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
+    let mut effects = Vec::new();
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+        let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+        effects.push(match incarnation.phase {
+            Phase::Collecting { .. } => Effect::CollectRest(session, number),
+            Phase::Stopping { .. } => Effect::Stop(session, number),
+            Phase::Starting | Phase::Running | Phase::Closed { .. } => Effect::Inquire(session, number),
+        });
+    }
+    let mut swept = sweep::sweep(cx, txn, &[])?;
+    effects.append(&mut swept.effects);
+    Ok(Applied::done(effects))
+}

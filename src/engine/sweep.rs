@@ -1,0 +1,114 @@
+//! What is due, from indexes only: the cost follows the work, not the size of the store.
+
+use super::stuck::{self, Verdict};
+use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places};
+use crate::model::delivery::OutState;
+use crate::model::effect::Effect;
+use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::incarnation::Phase;
+use crate::model::mailbox::Observation;
+use crate::model::message::{Due, MessageState};
+use crate::model::time::Awake;
+use crate::state::Write;
+
+/// Takes in what was observed, then does everything that is due. Nothing due: nothing is written.
+pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observation]) -> Result<Applied> {
+    let mut effects = Vec::new();
+    for observation in observations {
+        observe(cx, txn, observation)?;
+    }
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+        judge(cx, txn, (session, number), &mut effects)?;
+    }
+    ripen_messages(cx, txn)?;
+    places::fill(cx, txn, &mut effects)?;
+    ripen_outbound(cx, txn, &mut effects)?;
+    for id in due_heads(cx, txn)? {
+        deliver::overdue(cx, txn, id, &mut effects)?;
+    }
+    super::remove::resume(cx, txn, &mut effects)?;
+    Ok(Applied::done(effects))
+}
+
+fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Result<()> {
+    let key = (observation.session, observation.incarnation);
+    if cx.db.live.get(txn, &observation.session)? != Some(observation.incarnation) {
+        return Ok(());
+    }
+    let mut incarnation = cx.db.incarnations.require(txn, &key)?;
+    if observation.beat {
+        incarnation.beat = cx.now.awake;
+        // A runner that beats runs, whatever became of the runtime's word.
+        if incarnation.phase == Phase::Starting {
+            incarnation.phase = Phase::Running;
+        }
+    }
+    if let Some(state) = &observation.state {
+        incarnation.tool.clone_from(&state.tool);
+        if state.progress {
+            incarnation.progress = cx.now.awake;
+        }
+    }
+    cx.db.incarnations.put(txn, &key, &incarnation)
+}
+
+fn judge(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, number): (SessionId, u32),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+    let claims = claims_of(cx, txn, session)?;
+    match stuck::decide(&incarnation, &claims, cx.policy, cx.now.awake) {
+        Verdict::Leave => {}
+        Verdict::Stop(why) => lifecycle::stop(cx, txn, (session, number), why, effects)?,
+        Verdict::Inquire => effects.push(Effect::Inquire(session, number)),
+        Verdict::StopAgain => effects.push(Effect::Stop(session, number)),
+        Verdict::CollectAgain => effects.push(Effect::CollectRest(session, number)),
+    }
+    Ok(())
+}
+
+fn claims_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<Awake>> {
+    let mut claims = Vec::new();
+    for (_, id) in cx.db.claims.collect_prefix(txn, &session, cx.policy.rows_per_input)? {
+        if let MessageState::Claimed { since, .. } = cx.db.messages.require(txn, &id)?.state {
+            claims.push(since);
+        }
+    }
+    Ok(claims)
+}
+
+/// Messages whose time or backoff is over may go now.
+fn ripen_messages(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
+    let limit = cx.policy.rows_per_input / 2;
+    let past_all_ids = MessageId::new(u64::MAX);
+    let later = cx.db.later.collect_range(txn, ..=(cx.now.wall, past_all_ids), limit)?;
+    let retries = cx.db.retries.collect_range(txn, ..=(cx.now.awake, past_all_ids), limit)?;
+    let ids = later.into_iter().map(|((_, id), ())| id).chain(retries.into_iter().map(|((_, id), ())| id));
+    for id in ids.collect::<Vec<_>>() {
+        messages::update(cx, txn, id, |message| message.state = MessageState::Pending(Due::Now))?;
+    }
+    Ok(())
+}
+
+/// Outgoing messages whose time has come enter their lanes.
+fn ripen_outbound(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let due = (cx.now.wall, OutboundId::new(u64::MAX));
+    for ((time, id), ()) in cx.db.outbound_later.collect_range(txn, ..=due, cx.policy.rows_per_input / 2)? {
+        cx.db.outbound_later.delete(txn, &(time, id))?;
+        let mut outbound = cx.db.outbound.require(txn, &id)?;
+        outbound.state = OutState::Waiting { until: None, after: None };
+        cx.db.outbound.put(txn, &id, &outbound)?;
+        outbox::enter_lane(cx, txn, id, &outbound, effects)?;
+    }
+    Ok(())
+}
+
+fn due_heads(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<OutboundId>> {
+    let due = (cx.now.awake, OutboundId::new(u64::MAX));
+    // Points of earlier runs sort before this one's: what they waited for is due at once.
+    let heads = cx.db.lane_heads.collect_range(txn, ..=due, cx.policy.rows_per_input / 2)?;
+    Ok(heads.into_iter().map(|((_, id), ())| id).collect())
+}

@@ -1,0 +1,138 @@
+//! Bringing due messages to an agent: to the incarnation that lives, or to a new one.
+
+use super::{Cx, Result, export, places, sessions};
+use crate::model::effect::{Effect, Launch};
+use crate::model::id::SessionId;
+use crate::model::incarnation::{Incarnation, Phase};
+use crate::model::session::{Session, SessionStatus};
+use crate::state::Write;
+
+/// Does what a session's due messages need: export to a live incarnation, start of a new one, or nothing while one is
+/// ending or no place is free. Asked twice it asks for the same things twice, which harms nothing.
+pub(super) fn wake(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(()) };
+    let incarnation = match session.live {
+        Some(number) => cx.db.incarnations.get(txn, &(id, number))?,
+        None => None,
+    };
+    let due = cx.db.ready.first_in(txn, &id)?.is_some();
+    match decide(&session, incarnation.as_ref(), due) {
+        Wake::Nothing => Ok(()),
+        Wake::Export => {
+            let export = export::addition(cx, txn, id, effects)?;
+            effects.push(Effect::Export(Box::new(export)));
+            Ok(())
+        }
+        Wake::Launch if places::free(cx, txn, session.agent)? => launch(cx, txn, id, effects),
+        Wake::Launch => places::make_room(cx, txn, effects),
+    }
+}
+
+/// What has to be done for a session.
+#[derive(Debug, PartialEq, Eq)]
+enum Wake {
+    Nothing,
+    Export,
+    Launch,
+}
+
+fn decide(session: &Session, incarnation: Option<&Incarnation>, due: bool) -> Wake {
+    if !due || session.status != SessionStatus::Active {
+        return Wake::Nothing;
+    }
+    match (session.live, incarnation.map(|incarnation| &incarnation.phase)) {
+        (None, _) => Wake::Launch,
+        (Some(_), Some(Phase::Starting | Phase::Running)) => Wake::Export,
+        // One that ends gets nothing more; its close wakes the session again.
+        (Some(_), _) => Wake::Nothing,
+    }
+}
+
+fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+    let (session, number) = sessions::update(cx, txn, id, |session| {
+        session.last_incarnation = session.last_incarnation.saturating_add(1);
+        session.live = Some(session.last_incarnation);
+        session.context_version = session.context_version.saturating_add(1);
+        session.last_incarnation
+    })?;
+    let incarnation = Incarnation {
+        phase: Phase::Starting,
+        launched: cx.now.awake,
+        started: cx.now.wall,
+        beat: cx.now.awake,
+        progress: cx.now.awake,
+        tool: None,
+        stopped_for: None,
+        claimed: false,
+        stderr_tail: String::new(),
+    };
+    cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
+    cx.db.live.put(txn, &id, &number)?;
+    let agent = cx.db.agents.require(txn, &session.agent)?;
+    let export = export::everything(cx, txn, id, effects)?;
+    effects.push(Effect::Launch(Box::new(Launch {
+        session: id,
+        incarnation: number,
+        folder: agent.folder.to_string(),
+        settings: agent.settings,
+        session_name: session.name,
+        export,
+    })));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::AgentId;
+    use crate::model::incarnation::{Exit, StopReason};
+    use crate::model::session::{Route, SessionName};
+    use crate::model::time::{Awake, Timestamp};
+
+    #[test]
+    fn a_session_has_one_incarnation_at_a_time() {
+        let at = Timestamp::from_millis(0);
+        let awake = Awake::new(1, 0);
+        let session = |live, status| Session {
+            agent: AgentId::new(1),
+            route: Route::AgentShared,
+            name: SessionName::Default,
+            reply: None,
+            status,
+            last_number: 0,
+            last_incarnation: 1,
+            live,
+            context_version: 0,
+            created: at,
+            active: at,
+        };
+        let decide_for = |phase: Option<Phase>, status, due| {
+            let live = phase.is_some().then_some(1);
+            let incarnation = phase.map(|phase| Incarnation {
+                phase,
+                launched: awake,
+                started: at,
+                beat: awake,
+                progress: awake,
+                tool: None,
+                stopped_for: None,
+                claimed: false,
+                stderr_tail: String::new(),
+            });
+            decide(&session(live, status), incarnation.as_ref(), due)
+        };
+        let stopping = Phase::Stopping { why: StopReason::Ceiling, since: awake };
+        let collecting = Phase::Collecting { exit: Exit::Code(0), since: awake };
+        for (phase, status, due, expected) in [
+            (None, SessionStatus::Active, true, Wake::Launch),
+            (None, SessionStatus::Active, false, Wake::Nothing),
+            (None, SessionStatus::Archived, true, Wake::Nothing),
+            (Some(Phase::Starting), SessionStatus::Active, true, Wake::Export),
+            (Some(Phase::Running), SessionStatus::Active, true, Wake::Export),
+            (Some(stopping), SessionStatus::Active, true, Wake::Nothing),
+            (Some(collecting), SessionStatus::Active, true, Wake::Nothing),
+        ] {
+            assert_eq!(decide_for(phase.clone(), status, due), expected, "{phase:?} {status:?} {due}");
+        }
+    }
+}

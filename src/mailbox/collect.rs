@@ -1,0 +1,466 @@
+//! From the agent's half of a mailbox to a [`Collection`].
+//!
+//! Order of looking: first `ack/`, then `out/`. A runner writes what it says before the ack that ends the turn, so
+//! everything said before an ack that is seen is seen too. Nothing is changed here except that files to send are copied
+//! to a safe place, and that leftovers nobody counts on are removed when the incarnation is gone; what was taken in is
+//! removed by [`super::discard`] after the commit. Looking twice finds the same things.
+//!
+//! One look is bounded in entries, bytes and records, so that an agent can harm nobody but itself.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use hearth_wire::{ACK_DIR, Ack, AckName, AckStatus, FILES_DIR, OUT_DIR, OutId, is_temporary, limits};
+
+use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
+
+use super::dir::{Dir, Look};
+use super::error::Error;
+use super::keep::{self, Kept};
+use super::layout::Mailbox;
+use super::parse::{self, Parsed};
+use super::text;
+
+/// Entries of one directory that one look takes into account.
+pub(super) const ENTRIES: usize = 10_000;
+/// Records of one kind (ends; everything else) in one collection: an input touches about a thousand rows at most.
+const RECORDS: usize = 250;
+/// Bytes of files behind the records of one kind; the last one may go beyond.
+const BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of answers that one end may name.
+const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
+/// Answers that one end may name.
+const ANSWERS: usize = 100;
+/// Bytes that one look reads of answers that are not due yet.
+const WAITING_BYTES: u64 = 64 * 1024 * 1024;
+/// Steps that one look spends on deleting.
+const TRASH_STEPS: usize = 50_000;
+
+/// What one look found.
+#[derive(Debug)]
+pub struct Collected {
+    /// For the engine. Empty collections that close nothing need not be handed over.
+    pub collection: Collection,
+    /// There is more than one look takes in: discard what this one found, then look again.
+    pub more: bool,
+    /// A directory has more entries than one look takes into account, which a sane agent never causes.
+    pub crowded: bool,
+    /// Files that the machine could not read or copy now; they stay where they are for the next look.
+    pub faults: Vec<Error>,
+}
+
+/// Reads what a live session wrote.
+pub(super) fn collect(mailbox: &Mailbox) -> Result<Collected, Error> {
+    Collector::new(mailbox, None).run()
+}
+
+/// Reads everything an incarnation left behind. Closes it when nothing is left for another look.
+pub(super) fn collect_rest(mailbox: &Mailbox, incarnation: u32) -> Result<Collected, Error> {
+    // An effect may come late: what the next incarnation is writing is none of its business then.
+    let stale = mailbox.incarnation()?.is_some_and(|current| current > incarnation);
+    Collector::new(mailbox, Some(Gone { incarnation, stale })).run()
+}
+
+/// An incarnation that does not write any more.
+#[derive(Debug, Clone, Copy)]
+struct Gone {
+    incarnation: u32,
+    /// A later one was made ready since: it may be writing.
+    stale: bool,
+}
+
+/// What one look may still take in.
+#[derive(Debug)]
+struct Room {
+    records: usize,
+    bytes: u64,
+}
+
+impl Room {
+    const WHOLE: Self = Self { records: RECORDS, bytes: BYTES };
+
+    fn is_full(&self) -> bool {
+        self.records == 0 || self.bytes == 0
+    }
+
+    fn take(&mut self, records: usize, bytes: usize) {
+        self.records = self.records.saturating_sub(records);
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
+}
+
+/// The end of a turn, read but not yet put together with its answers.
+#[derive(Debug)]
+struct End {
+    name: AckName,
+    ack: Ack,
+}
+
+struct Collector<'a> {
+    mailbox: &'a Mailbox,
+    gone: Option<Gone>,
+    refused: Vec<Found>,
+    claims: Vec<Found>,
+    said: Vec<(u64, Found)>,
+    ends: Vec<Found>,
+    leftovers: Vec<(u64, Found)>,
+    /// For everything but ends.
+    room: Room,
+    /// For ends, so that neither can keep the other out.
+    end_room: Room,
+    answer_bytes: u64,
+    waiting_bytes: u64,
+    /// Nothing was left for another look.
+    complete: bool,
+    crowded: bool,
+    removed: bool,
+    faults: Vec<Error>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(mailbox: &'a Mailbox, gone: Option<Gone>) -> Self {
+        Self {
+            mailbox,
+            gone,
+            refused: Vec::new(),
+            claims: Vec::new(),
+            said: Vec::new(),
+            ends: Vec::new(),
+            leftovers: Vec::new(),
+            room: Room::WHOLE,
+            end_room: Room::WHOLE,
+            answer_bytes: ANSWER_BYTES,
+            waiting_bytes: WAITING_BYTES,
+            complete: true,
+            crowded: false,
+            removed: false,
+            faults: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> Result<Collected, Error> {
+        let ends = self.read_acks()?;
+        let all_acks = self.complete && self.faults.is_empty();
+        self.read_out(&ends, all_acks)?;
+        // Claims and what was said come before ends, also when there is too much for one look.
+        let ends = if self.room.is_full() { self.postpone(ends) } else { ends };
+        for end in ends {
+            self.take_end(&end);
+        }
+        Ok(self.finish())
+    }
+
+    /// Takes claims in and returns the ends, in order.
+    fn read_acks(&mut self) -> Result<Vec<End>, Error> {
+        let Some(dir) = self.open(ACK_DIR)? else { return Ok(Vec::new()) };
+        let mut names = Vec::new();
+        for name in self.list(&dir)? {
+            match name.to_str().and_then(AckName::parse) {
+                Some(name) => names.push(name),
+                None => self.odd_name(&dir, ACK_DIR, &name, "its name is not that of an ack"),
+            }
+        }
+        names.sort_unstable_by_key(|n| (n.status != AckStatus::Processing, n.seq, n.incarnation, n.status));
+        Ok(names.into_iter().filter_map(|name| self.read_ack(&dir, name)).collect())
+    }
+
+    fn read_ack(&mut self, dir: &Dir, name: AckName) -> Option<End> {
+        let is_claim = name.status == AckStatus::Processing;
+        if if is_claim { &self.room } else { &self.end_room }.is_full() {
+            self.complete = false;
+            return None;
+        }
+        let file = format!("{ACK_DIR}/{name}");
+        let bytes = self.read(dir, &name.to_string(), &file)?;
+        let ack = match parse::ack(name, &bytes) {
+            Ok(ack) => ack,
+            Err(reason) => {
+                self.refuse(file.clone(), reason, vec![file]);
+                return None;
+            }
+        };
+        if !is_claim {
+            self.end_room.take(1, bytes.len());
+            return Some(End { name, ack });
+        }
+        self.room.take(1, bytes.len());
+        let record = Record::Claim { seq: ack.seq, incarnation: ack.incarnation };
+        self.claims.push(Found { record, files: vec![file] });
+        None
+    }
+
+    fn read_out(&mut self, ends: &[End], all_acks: bool) -> Result<(), Error> {
+        let named: BTreeSet<&OutId> = ends.iter().flat_map(|end| &end.ack.out).collect();
+        let Some(dir) = self.open(OUT_DIR)? else { return Ok(()) };
+        // Only to find out whether something else has its name.
+        self.open(&format!("{OUT_DIR}/{FILES_DIR}"))?;
+        for name in self.list(&dir)? {
+            match name.to_str().and_then(OutId::from_file_name) {
+                Some(id) if named.contains(&id) => {}
+                Some(id) => self.look_at(&dir, &id, all_acks),
+                None if name == FILES_DIR => {}
+                None => self.odd_name(&dir, OUT_DIR, &name, "its name is not that of an answer"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in a file that no ack names: at once, or not before an ack names it, or as a leftover.
+    fn look_at(&mut self, dir: &Dir, id: &OutId, all_acks: bool) {
+        if self.room.is_full() || (!all_acks && self.gone.is_some()) {
+            self.complete = false;
+            return;
+        }
+        let may_be_named = self.gone.is_none_or(|gone| gone.stale);
+        if may_be_named && self.waiting_bytes == 0 {
+            self.crowded = true;
+            return;
+        }
+        let file = format!("{OUT_DIR}/{}", id.file_name());
+        let Some(bytes) = self.read(dir, &id.file_name(), &file) else { return };
+        match parse::out(id, &bytes) {
+            Ok(parsed) if !parsed.is_final => {
+                self.say(id, parsed, bytes.len());
+            }
+            Ok(parsed) => self.unnamed(id, parsed.said, bytes.len()),
+            Err(refusal) if refusal.is_final && may_be_named => self.wait(bytes.len()),
+            Err(refusal) => {
+                let files = self.files_of(id);
+                self.refuse(file, refusal.reason, files);
+            }
+        }
+    }
+
+    /// A final answer without an ack.
+    fn unnamed(&mut self, id: &OutId, said: Said, bytes: usize) {
+        match self.gone {
+            Some(gone) if said.incarnation <= gone.incarnation => {
+                self.room.take(1, bytes);
+                let files = self.files_of(id);
+                self.leftovers.push((said.number, Found { record: Record::Leftover(said), files }));
+            }
+            Some(gone) if !gone.stale => {
+                let reason =
+                    format!("it names incarnation {}, the last one was {}", said.incarnation, gone.incarnation);
+                let files = self.files_of(id);
+                self.refuse(format!("{OUT_DIR}/{}", id.file_name()), reason, files);
+            }
+            _ => self.wait(bytes),
+        }
+    }
+
+    fn wait(&mut self, bytes: usize) {
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes as u64);
+    }
+
+    /// Takes in something said at once.
+    fn say(&mut self, id: &OutId, parsed: Parsed, bytes: usize) {
+        match self.keep(id, parsed) {
+            Ok(said) => {
+                self.room.take(1, bytes);
+                let files = self.files_of(id);
+                self.said.push((said.number, Found { record: Record::Said(said), files }));
+            }
+            Err(error) => self.faults.push(error),
+        }
+    }
+
+    fn take_end(&mut self, end: &End) {
+        if self.end_room.records == 0 || self.answer_bytes == 0 {
+            self.complete = false;
+            return;
+        }
+        let mut files = Vec::new();
+        let answers = match self.answers(end, &mut files) {
+            Ok(answers) => answers,
+            Err(error) => return self.faults.push(error),
+        };
+        self.end_room.take(answers.len(), 0);
+        files.push(format!("{ACK_DIR}/{}", end.name));
+        let error = (end.name.status == AckStatus::Failed).then(|| parse::turn_error(&end.ack));
+        let record = Record::End { seq: end.name.seq, incarnation: end.name.incarnation, error, answers };
+        self.ends.push(Found { record, files });
+    }
+
+    /// The answers an end names. The ack is removed after them: if it comes again, they are missing and known.
+    fn answers(&mut self, end: &End, files: &mut Vec<String>) -> Result<Vec<Answer>, Error> {
+        let mut seen = BTreeSet::new();
+        let mut answers = Vec::new();
+        let mut left = ANSWER_BYTES;
+        let Look::Found(dir) = self.mailbox.agent.dir(OUT_DIR)? else {
+            return Ok(end.ack.out.iter().take(ANSWERS).map(|id| Answer::Missing(id.to_string())).collect());
+        };
+        for id in end.ack.out.iter().filter(|id| seen.insert(*id)) {
+            if answers.len() == ANSWERS {
+                let reason = format!("an ack may name {ANSWERS} answers, this one names {}", end.ack.out.len());
+                answers.push(Answer::Refused { id: id.to_string(), reason });
+                break;
+            }
+            let answer = self.answer(&dir, id, &mut left)?;
+            if !matches!(answer, Answer::Missing(_)) {
+                files.extend(self.files_of(id));
+            }
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    fn answer(&mut self, dir: &Dir, id: &OutId, left: &mut u64) -> Result<Answer, Error> {
+        let refused = |reason| Ok(Answer::Refused { id: id.to_string(), reason });
+        let bytes = match dir.read(id.file_name().as_ref(), limits::JSON_BYTES)? {
+            Look::Found(bytes) => bytes,
+            Look::Absent => return Ok(Answer::Missing(id.to_string())),
+            Look::Refused(reason) => return refused(reason),
+        };
+        let size = bytes.len() as u64;
+        if size > *left {
+            return refused(format!("the answers of one ack have more than {ANSWER_BYTES} bytes"));
+        }
+        *left -= size;
+        self.answer_bytes = self.answer_bytes.saturating_sub(size);
+        match parse::out(id, &bytes) {
+            Ok(parsed) if parsed.is_final => self.keep(id, parsed).map(Answer::Read),
+            Ok(parsed) => {
+                // It counts since it was written; the ack adds nothing to it.
+                self.say(id, parsed, bytes.len());
+                Ok(Answer::Missing(id.to_string()))
+            }
+            Err(refusal) => refused(refusal.reason),
+        }
+    }
+
+    /// Puts the files of an answer where the agent cannot change them.
+    fn keep(&mut self, id: &OutId, parsed: Parsed) -> Result<Said, Error> {
+        let Kept { files, refused } = keep::keep(self.mailbox, id, parsed.said.incarnation, &parsed.files)?;
+        if let Some((name, reason)) = refused.first() {
+            let others = match refused.len() - 1 {
+                0 => String::new(),
+                others => format!("; {others} more were left out"),
+            };
+            let record = Record::Unreadable {
+                file: format!("{OUT_DIR}/{FILES_DIR}/{id}/{name}"),
+                reason: format!("{reason}{others}"),
+            };
+            self.refused.push(Found { record, files: Vec::new() });
+        }
+        Ok(Said { files, ..parsed.said })
+    }
+
+    /// Reads a file of the agent; what cannot be read is reported.
+    fn read(&mut self, dir: &Dir, name: &str, file: &str) -> Option<Vec<u8>> {
+        match dir.read(OsStr::new(name), limits::JSON_BYTES) {
+            Ok(Look::Found(bytes)) => return Some(bytes),
+            Ok(Look::Absent) => {}
+            Ok(Look::Refused(reason)) => self.refuse(file.to_owned(), reason, vec![file.to_owned()]),
+            Err(error) => self.faults.push(error),
+        }
+        None
+    }
+
+    fn odd_name(&mut self, dir: &Dir, parent: &str, name: &OsStr, reason: &str) {
+        if !is_unfinished(name) {
+            let file = format!("{parent}/{}", text::escape(name));
+            self.refuse(file.clone(), reason.to_owned(), vec![file]);
+        } else if self.gone.is_some_and(|gone| !gone.stale) {
+            match self.mailbox.trash.take(dir, name) {
+                Ok(()) => self.removed = true,
+                Err(error) => self.faults.push(error),
+            }
+        }
+    }
+
+    fn refuse(&mut self, file: String, reason: String, files: Vec<String>) {
+        if self.room.is_full() {
+            self.complete = false;
+            return;
+        }
+        self.room.take(1, 0);
+        self.refused.push(Found { record: Record::Unreadable { file, reason }, files });
+    }
+
+    fn postpone(&mut self, ends: Vec<End>) -> Vec<End> {
+        self.complete = self.complete && ends.is_empty();
+        Vec::new()
+    }
+
+    /// The files of an answer, in the order in which they may be removed.
+    fn files_of(&self, id: &OutId) -> Vec<String> {
+        let directory = format!("{OUT_DIR}/{FILES_DIR}/{id}");
+        // When in doubt it is listed: removing what is not there is harmless.
+        let has_files = match self.mailbox.agent.dir(format!("{OUT_DIR}/{FILES_DIR}")) {
+            Ok(Look::Found(files)) => files.has(OsStr::new(id.as_str())).unwrap_or(true),
+            _ => false,
+        };
+        let json = format!("{OUT_DIR}/{}", id.file_name());
+        if has_files { vec![directory, json] } else { vec![json] }
+    }
+
+    fn open(&mut self, path: &str) -> Result<Option<Dir>, Error> {
+        match self.mailbox.agent.dir(path)? {
+            Look::Found(dir) => return Ok(Some(dir)),
+            Look::Absent => {}
+            Look::Refused(reason) => self.refuse(path.to_owned(), reason, vec![path.to_owned()]),
+        }
+        Ok(None)
+    }
+
+    fn list(&mut self, dir: &Dir) -> Result<Vec<OsString>, Error> {
+        let listing = dir.list(ENTRIES)?;
+        if listing.cut {
+            self.crowded = true;
+            self.complete = false;
+        }
+        Ok(listing.names)
+    }
+
+    fn finish(mut self) -> Collected {
+        self.said.sort_by_key(|(number, _)| *number);
+        self.leftovers.sort_by_key(|(number, _)| *number);
+        let mut found = self.refused;
+        found.append(&mut self.claims);
+        found.extend(self.said.into_iter().map(|(_, found)| found));
+        found.append(&mut self.ends);
+        found.extend(self.leftovers.into_iter().map(|(_, found)| found));
+        let closes = self.gone.filter(|_| self.complete && self.faults.is_empty());
+        if closes.is_some_and(|gone| !gone.stale)
+            && let Err(error) = clean(self.mailbox, &found)
+        {
+            self.faults.push(error);
+        }
+        Collected {
+            more: !self.complete && (self.removed || !found.is_empty()),
+            crowded: self.crowded,
+            faults: self.faults,
+            collection: Collection {
+                session: self.mailbox.session,
+                found,
+                closes: closes.map(|gone| gone.incarnation),
+            },
+        }
+    }
+}
+
+/// Whether a name is one under which something is still being written.
+fn is_unfinished(name: &OsStr) -> bool {
+    is_temporary(&name.to_string_lossy())
+}
+
+/// Removes what nobody counts on any more: files without an answer, copies without an end.
+fn clean(mailbox: &Mailbox, found: &[Found]) -> Result<(), Error> {
+    let taken: BTreeSet<&str> = found.iter().flat_map(|found| &found.files).map(String::as_str).collect();
+    let directory = format!("{OUT_DIR}/{FILES_DIR}");
+    if let Look::Found(files) = mailbox.agent.dir(&directory)? {
+        for name in files.list(ENTRIES)?.names {
+            if !taken.contains(format!("{directory}/{}", text::escape(&name)).as_str()) {
+                mailbox.trash.take(&files, &name)?;
+            }
+        }
+    }
+    for name in mailbox.agent.list(ENTRIES)?.names {
+        if is_unfinished(&name) {
+            mailbox.trash.take(&mailbox.agent, &name)?;
+        }
+    }
+    keep::clean(mailbox)?;
+    mailbox.trash.empty(TRASH_STEPS).map(drop)
+}

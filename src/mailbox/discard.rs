@@ -1,0 +1,138 @@
+//! Removes what was taken in: the host's files of a message first, then the agent's, so that no runner ever sees a
+//! finished message without the ack that it wrote for it.
+
+use std::ffi::{OsStr, OsString};
+
+use hearth_wire::{ACK_DIR, FILES_DIR, InName, OUT_DIR};
+
+use crate::model::effect::Discard;
+
+use super::dir::{Dir, Look, is_component};
+use super::error::Error;
+use super::layout::Mailbox;
+use super::text;
+
+/// Steps that one call spends on taking directories apart; what is left is taken apart by a later one.
+const TRASH_STEPS: usize = 20_000;
+
+/// Removes files. Doing it twice changes nothing; one that cannot be removed does not keep the others.
+pub(super) fn discard(mailbox: &Mailbox, discard: &Discard) -> Result<(), Error> {
+    let mut first = Ok(());
+    let mut note = |outcome: Result<(), Error>| {
+        if first.is_ok() {
+            first = outcome;
+        }
+    };
+    let messages = mailbox.messages()?;
+    let attachments = messages.dir(FILES_DIR)?;
+    for &seq in &discard.seqs {
+        note(remove_message(mailbox, &messages, &attachments, InName { seq }));
+    }
+    for name in &discard.agent_files {
+        note(remove_agent_file(mailbox, name));
+    }
+    note(mailbox.trash.empty(TRASH_STEPS).map(drop));
+    first
+}
+
+/// Removes a message and its attachments from the host's half.
+pub(super) fn remove_message(
+    mailbox: &Mailbox,
+    messages: &Dir,
+    attachments: &Look<Dir>,
+    name: InName,
+) -> Result<(), Error> {
+    mailbox.trash.take(messages, OsStr::new(&name.to_string()))?;
+    match attachments {
+        Look::Found(files) => mailbox.trash.take(files, OsStr::new(&name.files_dir())),
+        Look::Absent | Look::Refused(_) => Ok(()),
+    }
+}
+
+/// A name that a collection gave out, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// One of the agent's own directories, which something else stood in for.
+    StandIn(&'static str, &'static str),
+    /// An entry of one of them.
+    Entry(&'static str, OsString),
+}
+
+impl Target {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "ack" => return Some(Self::StandIn("", ACK_DIR)),
+            "out" => return Some(Self::StandIn("", OUT_DIR)),
+            "out/files" => return Some(Self::StandIn(OUT_DIR, FILES_DIR)),
+            _ => {}
+        }
+        let (parent, name) = name.rsplit_once('/')?;
+        let parent = [ACK_DIR, OUT_DIR, "out/files"].into_iter().find(|known| *known == parent)?;
+        let name = text::unescape(name).filter(|name| is_component(name))?;
+        Some(Self::Entry(parent, name))
+    }
+}
+
+fn remove_agent_file(mailbox: &Mailbox, name: &str) -> Result<(), Error> {
+    match Target::parse(name) {
+        None => Err(Error::BadName { name: text::reason(name) }),
+        Some(Target::Entry(parent, name)) => match mailbox.agent.dir(parent)? {
+            Look::Found(dir) => mailbox.trash.take(&dir, &name),
+            // The directory that it was in is gone or became something else: so is the file.
+            Look::Absent | Look::Refused(_) => Ok(()),
+        },
+        Some(Target::StandIn(parent, name)) => {
+            let opened = if parent.is_empty() { None } else { Some(mailbox.agent.dir(parent)?) };
+            let parent = match &opened {
+                None => &mailbox.agent,
+                Some(Look::Found(dir)) => dir,
+                Some(Look::Absent | Look::Refused(_)) => return Ok(()),
+            };
+            replace_stand_in(mailbox, parent, name)
+        }
+    }
+}
+
+/// Puts a directory where the agent had put something else. A real directory is left alone.
+fn replace_stand_in(mailbox: &Mailbox, parent: &Dir, name: &str) -> Result<(), Error> {
+    if let Look::Refused(_) = parent.dir(name)? {
+        mailbox.trash.take(parent, OsStr::new(name))?;
+    }
+    mailbox.offer_agent_dirs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_collection_gives_out_are_removed() {
+        let entry = |parent, name: &str| Some(Target::Entry(parent, OsString::from(name)));
+        assert_eq!(Target::parse("ack/4.1.completed.json"), entry("ack", "4.1.completed.json"));
+        assert_eq!(Target::parse("out/a.json"), entry("out", "a.json"));
+        assert_eq!(Target::parse("out/files/a"), entry("out/files", "a"));
+        assert_eq!(Target::parse("ack/a%2Fb%25"), None);
+        assert_eq!(Target::parse("out/files"), Some(Target::StandIn("out", "files")));
+        for name in [
+            "",
+            "/",
+            "ack/",
+            "ack/.",
+            "ack/..",
+            "out/../host",
+            "out/files/..",
+            "out/files/a/b",
+            "/etc/passwd",
+            "host",
+            "../kept",
+            "state.json",
+            "ack//a",
+            "ack/%2E%2E",
+            "out/files/",
+            "files/a",
+            "ack/\0",
+        ] {
+            assert_eq!(Target::parse(name), None, "{name:?}");
+        }
+    }
+}

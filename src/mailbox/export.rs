@@ -1,0 +1,170 @@
+//! Puts context and messages into the host's half of a mailbox.
+//!
+//! The context goes first: a runner that sees messages has to see the incarnation they are meant for. Messages are
+//! immutable, so one that is there is never written again.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, WIRE_VERSION, is_temporary, limits};
+use rustix::fs::RawMode;
+use serde_json::Value;
+
+use crate::model::address::Address;
+use crate::model::effect::{AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage};
+use crate::model::entity::{AgentSettings, ProviderKind};
+
+use super::collect::ENTRIES;
+use super::dir::{Dir, Look};
+use super::discard::remove_message;
+use super::error::Error;
+use super::layout::Mailbox;
+
+/// Mode of the host's files: their reader may be another user inside a container.
+const READABLE: RawMode = 0o644;
+
+/// Makes the host's half hold what the export says. A message that cannot be written does not keep the others.
+pub(super) fn export(mailbox: &Mailbox, export: &Export, install: &str, timezone: &str) -> Result<(), Error> {
+    if is_news(mailbox, &export.context)? {
+        let context = wire_context(mailbox, &export.context, install, timezone);
+        mailbox.host.write(CONTEXT_FILE, &encode(CONTEXT_FILE, &context)?, READABLE)?;
+        mailbox.host.sync()?;
+    }
+    let messages = mailbox.messages()?;
+    if export.exact {
+        remove_others(mailbox, &messages, &export.messages)?;
+    }
+    let mut first = Ok(());
+    for message in &export.messages {
+        let written = write_message(&messages, message);
+        if first.is_ok() {
+            first = written;
+        }
+    }
+    messages.sync()?;
+    first
+}
+
+/// Whether the context file is older than the view, or meant for another incarnation.
+fn is_news(mailbox: &Mailbox, view: &ContextView) -> Result<bool, Error> {
+    let Look::Found(bytes) = mailbox.host.read(OsStr::new(CONTEXT_FILE), limits::JSON_BYTES)? else {
+        return Ok(true);
+    };
+    let there: Option<Value> = serde_json::from_slice(&bytes).ok();
+    let number = |key| there.as_ref().and_then(|there| there.get(key)).and_then(Value::as_u64);
+    Ok(match (number("version"), number("incarnation")) {
+        (Some(version), Some(incarnation)) => view.version > version || u64::from(view.incarnation) != incarnation,
+        _ => true,
+    })
+}
+
+fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) -> Result<(), Error> {
+    let wanted: BTreeSet<u64> = wanted.iter().map(|message| message.seq).collect();
+    let attachments = messages.dir(FILES_DIR)?;
+    loop {
+        let listing = messages.list(ENTRIES)?;
+        let mut removed = false;
+        for name in &listing.names {
+            match name.to_str().and_then(InName::parse) {
+                Some(name) if wanted.contains(&name.seq) => continue,
+                Some(name) => remove_message(mailbox, messages, &attachments, name)?,
+                None if name.to_str().is_some_and(is_temporary) => mailbox.trash.take(messages, name)?,
+                None => continue,
+            }
+            removed = true;
+        }
+        if !listing.cut || !removed {
+            return Ok(());
+        }
+    }
+}
+
+fn write_message(messages: &Dir, message: &ExportedMessage) -> Result<(), Error> {
+    let name = InName { seq: message.seq }.to_string();
+    if messages.has(OsStr::new(&name))? {
+        return Ok(());
+    }
+    let content = serde_json::from_str(message.content.as_str())
+        .map_err(|source| Error::Payload { what: name.clone(), source })?;
+    let wire = InMessage {
+        v: WIRE_VERSION,
+        seq: message.seq,
+        id: message.id.to_string(),
+        kind: message.kind.as_str().to_owned(),
+        trigger: message.trigger,
+        timestamp: message.said.to_string(),
+        reply: message.reply.as_ref().map(wire_address),
+        content,
+    };
+    messages.write(&name, &encode(&name, &wire)?, READABLE)
+}
+
+fn wire_context(mailbox: &Mailbox, view: &ContextView, install: &str, timezone: &str) -> Context {
+    Context {
+        v: WIRE_VERSION,
+        version: view.version,
+        install: install.to_owned(),
+        session: mailbox.session.to_string(),
+        agent: view.folder.clone(),
+        agent_name: view.settings.name.clone(),
+        incarnation: view.incarnation,
+        session_name: view.session_name.as_str().to_owned(),
+        provider: provider(&view.settings),
+        reply: view.reply.as_ref().map(wire_address),
+        destinations: view.destinations.iter().map(destination).collect(),
+        tasks: Vec::new(),
+        timezone: timezone.to_owned(),
+        limits: hearth_wire::Limits {
+            max_prompt_messages: view.settings.max_prompt_messages,
+            max_json_bytes: limits::JSON_BYTES,
+            max_file_bytes: limits::FILE_BYTES,
+        },
+        blocked_tools: view.settings.blocked_tools.clone(),
+        next_number: view.next_number,
+        already_sent: view.already_sent.iter().map(already_sent).collect(),
+    }
+}
+
+fn provider(settings: &AgentSettings) -> hearth_wire::Provider {
+    let name = match settings.provider {
+        ProviderKind::Echo => "echo",
+        ProviderKind::Command => "command",
+        ProviderKind::Claude => "claude",
+    };
+    hearth_wire::Provider {
+        name: name.to_owned(),
+        command: settings.command.clone(),
+        model: settings.model.clone(),
+        effort: settings.effort.clone(),
+    }
+}
+
+fn destination(view: &DestinationView) -> hearth_wire::Destination {
+    let target = match &view.target {
+        DestinationTarget::Chat(address) => hearth_wire::DestinationTarget::Channel {
+            channel: address.channel.as_str().to_owned(),
+            platform_id: address.platform_id.as_str().to_owned(),
+        },
+        DestinationTarget::Agent(folder) => hearth_wire::DestinationTarget::Agent { folder: folder.clone() },
+    };
+    hearth_wire::Destination { name: view.name.clone(), display: view.display.clone(), target }
+}
+
+fn already_sent(view: &AlreadySent) -> hearth_wire::AlreadySent {
+    hearth_wire::AlreadySent { in_reply_to: view.in_reply_to, number: view.number, text: view.text.clone() }
+}
+
+fn wire_address(address: &Address) -> hearth_wire::Address {
+    hearth_wire::Address {
+        channel: address.channel.as_str().to_owned(),
+        platform_id: address.platform_id.as_str().to_owned(),
+        thread_id: address.thread.as_ref().map(|thread| thread.as_str().to_owned()),
+    }
+}
+
+/// JSON of at most the size that the contract promises.
+fn encode(what: &str, value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
+    let bytes = serde_json::to_vec(value).map_err(|source| Error::Payload { what: what.to_owned(), source })?;
+    let size = bytes.len() as u64;
+    if size > limits::JSON_BYTES { Err(Error::TooLarge { what: what.to_owned(), bytes: size }) } else { Ok(bytes) }
+}

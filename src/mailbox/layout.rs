@@ -1,0 +1,93 @@
+//! Where everything of one session is.
+//!
+//! ```text
+//! se12/host/   context.json  in/<seq>.json  in/files/<seq>/  reply/   read-only for the agent
+//! se12/agent/  ack/  out/<id>.json  out/files/<id>/  state.json …     the agent's own; nothing in it is trusted
+//! se12/kept/   <incarnation>.<id>/<name>                              files to send, out of the agent's reach
+//! se12/trash/  <number>                                               directories on their way to being deleted
+//! ```
+
+use hearth_wire::{ACK_DIR, AGENT_DIR, CONTEXT_FILE, FILES_DIR, HOST_DIR, IN_DIR, OUT_DIR, REPLY_DIR};
+
+use rustix::fs::RawMode;
+
+use crate::model::id::SessionId;
+
+use super::dir::{Dir, Look};
+use super::error::Error;
+use super::trash::Trash;
+
+/// Directories that agents never see.
+const PRIVATE: RawMode = 0o700;
+/// Directories that are mounted into containers, whose user may be another one.
+const SHARED: RawMode = 0o755;
+/// Files to send; part of their names.
+pub(super) const KEPT_DIR: &str = "kept";
+const TRASH_DIR: &str = "trash";
+
+/// One session's mailbox, open.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    /// Whose.
+    pub(super) session: SessionId,
+    /// The half that the host writes.
+    pub(super) host: Dir,
+    /// The half that the agent writes.
+    pub(super) agent: Dir,
+    /// Files to send.
+    pub(super) kept: Dir,
+    /// What is being deleted.
+    pub(super) trash: Trash,
+}
+
+impl Mailbox {
+    /// Opens a session's mailbox and makes what is missing of it. What an agent put in place of its own directories
+    /// stays until it has been reported.
+    pub(super) fn open(sessions: &Dir, session: SessionId) -> Result<Self, Error> {
+        let root = sessions.ensure_dir(&session.to_string(), PRIVATE)?;
+        let host = root.ensure_dir(HOST_DIR, SHARED)?;
+        host.ensure_dir(IN_DIR, SHARED)?.ensure_dir(FILES_DIR, SHARED)?;
+        host.ensure_dir(REPLY_DIR, SHARED)?;
+        let agent = root.ensure_dir(AGENT_DIR, SHARED)?;
+        let mailbox = Self {
+            session,
+            host,
+            agent,
+            kept: root.ensure_dir(KEPT_DIR, PRIVATE)?,
+            trash: Trash::new(root.ensure_dir(TRASH_DIR, PRIVATE)?),
+        };
+        mailbox.offer_agent_dirs()?;
+        Ok(mailbox)
+    }
+
+    /// Opens a session's mailbox if there is one.
+    pub(super) fn find(sessions: &Dir, session: SessionId) -> Result<Option<Self>, Error> {
+        if sessions.has(session.to_string().as_ref())? { Self::open(sessions, session).map(Some) } else { Ok(None) }
+    }
+
+    /// Makes `ack`, `out` and `out/files` where there is nothing under these names.
+    pub(super) fn offer_agent_dirs(&self) -> Result<(), Error> {
+        self.agent.offer_dir(ACK_DIR, SHARED)?;
+        self.agent.offer_dir(OUT_DIR, SHARED)?;
+        if let Look::Found(out) = self.agent.dir(OUT_DIR)? {
+            out.offer_dir(FILES_DIR, SHARED)?;
+        }
+        Ok(())
+    }
+
+    /// `host/in/`.
+    pub(super) fn messages(&self) -> Result<Dir, Error> {
+        self.host.ensure_dir(IN_DIR, SHARED)
+    }
+
+    /// The incarnation that the context file names, which is the latest one that was made ready. `None` when there is
+    /// no context file yet, or none that can be read.
+    pub(super) fn incarnation(&self) -> Result<Option<u32>, Error> {
+        let Look::Found(bytes) = self.host.read(CONTEXT_FILE.as_ref(), hearth_wire::limits::JSON_BYTES)? else {
+            return Ok(None);
+        };
+        let value: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
+        let incarnation = value.and_then(|v| v.get("incarnation").and_then(serde_json::Value::as_u64));
+        Ok(incarnation.and_then(|number| u32::try_from(number).ok()))
+    }
+}

@@ -1,0 +1,96 @@
+//! What a runner says about itself in the files that it keeps rewriting.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::sync::{Mutex, PoisonError};
+
+use hearth_wire::{HEARTBEAT_FILE, Heartbeat, SESSION_FILE, STATE_FILE, SessionFile, State, limits};
+use serde::de::DeserializeOwned;
+
+use crate::model::id::SessionId;
+use crate::model::incarnation::ToolUse;
+use crate::model::mailbox::{Observation, ObservedState};
+use crate::model::time::Millis;
+
+use super::dir::Look;
+use super::error::Error;
+use super::layout::Mailbox;
+use super::{parse, text};
+
+/// Characters of a tool's name.
+const TOOL_CHARS: usize = 200;
+/// Continuations that one session may have.
+const CONTINUATIONS: usize = 16;
+/// Bytes of a provider's name.
+const PROVIDER_BYTES: usize = 64;
+/// Bytes of a continuation.
+const CONTINUATION_BYTES: usize = 4_096;
+
+/// Remembers what each live runner said last, to tell what changed. Lost at a restart, after which everything is news.
+#[derive(Debug, Default)]
+pub(super) struct Observer {
+    last: Mutex<HashMap<SessionId, Seen>>,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Seen {
+    incarnation: u32,
+    beat: Option<u64>,
+    /// Without its time of day, which is for people only.
+    progress: u64,
+    tool: Option<hearth_wire::Tool>,
+}
+
+impl Observer {
+    /// Looks at heartbeat and state of a live incarnation. What other incarnations wrote says nothing about this one.
+    pub(super) fn observe(&self, mailbox: &Mailbox, incarnation: u32) -> Result<Option<Observation>, Error> {
+        let beat = read::<Heartbeat>(mailbox, HEARTBEAT_FILE)?.filter(|h| h.incarnation == incarnation);
+        let state = read::<State>(mailbox, STATE_FILE)?.filter(|s| s.incarnation == incarnation);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = last.entry(mailbox.session).or_default();
+        if seen.incarnation != incarnation {
+            *seen = Seen { incarnation, ..Seen::default() };
+        }
+        let beat = beat.is_some_and(|beat| seen.beat.replace(beat.beat) != Some(beat.beat));
+        let state = state.and_then(|state| seen.news(state));
+        let observation = Observation { session: mailbox.session, incarnation, beat, state };
+        Ok((observation.beat || observation.state.is_some()).then_some(observation))
+    }
+
+    /// Forgets a session that is not live any more.
+    pub(super) fn forget(&self, session: SessionId) {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+    }
+}
+
+impl Seen {
+    fn news(&mut self, state: State) -> Option<ObservedState> {
+        if (state.progress, &state.tool) == (self.progress, &self.tool) {
+            return None;
+        }
+        let progress = state.progress != self.progress;
+        let tool = state
+            .tool
+            .as_ref()
+            .map(|tool| ToolUse { name: text::cut(&tool.name, TOOL_CHARS), timeout: tool.timeout_ms.map(Millis::new) });
+        self.progress = state.progress;
+        self.tool = state.tool;
+        Some(ObservedState { tool, progress })
+    }
+}
+
+/// What the providers of a session need to go on; empty when there is nothing that can be read.
+pub(super) fn continuations(mailbox: &Mailbox) -> Result<BTreeMap<String, String>, Error> {
+    let mut continuations =
+        read::<SessionFile>(mailbox, SESSION_FILE)?.map(|file| file.continuations).unwrap_or_default();
+    continuations.retain(|provider, text| {
+        !provider.is_empty() && provider.len() <= PROVIDER_BYTES && text.len() <= CONTINUATION_BYTES
+    });
+    Ok(continuations.into_iter().take(CONTINUATIONS).collect())
+}
+
+/// A file that cannot be read says nothing; the runner will write it again.
+fn read<T: DeserializeOwned>(mailbox: &Mailbox, name: &str) -> Result<Option<T>, Error> {
+    let Look::Found(bytes) = mailbox.agent.read(OsStr::new(name), limits::JSON_BYTES)? else { return Ok(None) };
+    Ok(parse::versioned(&bytes).ok().and_then(|value| serde_json::from_value(value).ok()))
+}

@@ -1,0 +1,142 @@
+//! From bytes an agent wrote to types that hold what they promise. Pure; every refusal has a reason.
+
+use hearth_wire::{Ack, AckName, OutId, OutKind, OutMessage, WIRE_VERSION};
+use serde_json::Value;
+
+use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::content::RawJson;
+use crate::model::mailbox::{Said, Target};
+use crate::model::time::Timestamp;
+
+use super::text;
+
+/// Numbers stay far below what 16 digits can name, so that no agent can use up the numbers of its session.
+const NUMBER_END: u64 = 1_000_000_000_000_000;
+/// Characters of the error of a failed turn.
+const ERROR_CHARS: usize = 2_000;
+
+/// Something an agent wants said.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    /// What; its files are not kept yet.
+    pub(super) said: Said,
+    /// Whether it waits for an ack.
+    pub(super) is_final: bool,
+    /// Names of the files that go with it.
+    pub(super) files: Vec<String>,
+}
+
+/// Why a file of `out/` cannot be taken in.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// Why.
+    pub(super) reason: String,
+    /// Whether it at least says that it is final: then the ack that names it decides when it is reported.
+    pub(super) is_final: bool,
+}
+
+/// Reads an ack. The name is its identity, so the content has to agree with it.
+pub(super) fn ack(name: AckName, bytes: &[u8]) -> Result<Ack, String> {
+    // Unknown keys are the business of later versions.
+    let ack: Ack = serde_json::from_value(versioned(bytes)?).map_err(invalid)?;
+    if (ack.seq, ack.incarnation, ack.status) != (name.seq, name.incarnation, name.status) {
+        return Err("name and content differ".to_owned());
+    }
+    Ok(ack)
+}
+
+/// The error of a failed turn, as far as it is stored.
+pub(super) fn turn_error(ack: &Ack) -> String {
+    match ack.error.as_deref().map(str::trim) {
+        None | Some("") => "the agent gave no reason".to_owned(),
+        Some(error) => text::cut(error, ERROR_CHARS),
+    }
+}
+
+/// Reads something said.
+pub(super) fn out(id: &OutId, bytes: &[u8]) -> Result<Parsed, Refusal> {
+    let value = versioned(bytes).map_err(|reason| Refusal { reason, is_final: false })?;
+    let is_final = value.get("final").and_then(Value::as_bool).unwrap_or(false);
+    let message = serde_json::from_value(value).map_err(invalid);
+    message.and_then(|message| said(id, message)).map_err(|reason| Refusal { reason, is_final })
+}
+
+/// Parses a JSON object of this contract version. The parser's own bound on nesting keeps the stack safe.
+pub(super) fn versioned(bytes: &[u8]) -> Result<Value, String> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| text::reason(&format!("it is not JSON: {e}")))?;
+    if !value.is_object() {
+        return Err("it is not a JSON object".to_owned());
+    }
+    match value.get("v").and_then(Value::as_u64) {
+        Some(v) if v == u64::from(WIRE_VERSION) => Ok(value),
+        Some(v) => Err(format!("it has wire version {v}, this Hearth understands {WIRE_VERSION}")),
+        None => Err("it has no wire version".to_owned()),
+    }
+}
+
+fn invalid(error: serde_json::Error) -> String {
+    text::reason(&error.to_string())
+}
+
+fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
+    if message.id != *id {
+        return Err("name and content differ".to_owned());
+    }
+    if message.number % 2 == 0 || message.number >= NUMBER_END {
+        return Err(format!("the number {} is not odd and below {NUMBER_END}", message.number));
+    }
+    if !message.content.is_object() {
+        return Err("the content is not an object".to_owned());
+    }
+    let raw = message.content.to_string();
+    if raw.len() as u64 > hearth_wire::limits::JSON_BYTES {
+        return Err("the content is too large when written out".to_owned());
+    }
+    let deliver_after = message.deliver_after.as_deref().map(time).transpose()?;
+    let request = (message.kind == OutKind::System).then(|| message.request_id.unwrap_or(message.id));
+    let said = Said {
+        wire_id: id.to_string(),
+        incarnation: message.incarnation,
+        number: message.number,
+        in_reply_to: message.in_reply_to,
+        to: target(message.destination, message.address)?,
+        text: plain_text(&message.content),
+        content: RawJson::trusted(raw),
+        files: Vec::new(),
+        deliver_after,
+        request: request.map(String::from),
+    };
+    Ok(Parsed { said, is_final: message.is_final, files: message.files })
+}
+
+fn target(destination: Option<String>, address: Option<hearth_wire::Address>) -> Result<Target, String> {
+    match (destination, address) {
+        (None, None) => Ok(Target::Reply),
+        (Some(_), Some(_)) => Err("it names a destination and an address".to_owned()),
+        (Some(name), None) => {
+            let name = ForeignId::optional("the destination", Some(name)).map_err(|e| e.to_string())?;
+            let name = name.ok_or("the destination is empty")?;
+            Ok(Target::Destination(name.as_str().to_owned()))
+        }
+        (None, Some(address)) => model_address(address).map(Target::Address),
+    }
+}
+
+fn model_address(address: hearth_wire::Address) -> Result<Address, String> {
+    let bad = |e: crate::model::address::BadName| e.to_string();
+    Ok(Address {
+        channel: ChannelName::new(address.channel).map_err(bad)?,
+        platform_id: ForeignId::new("the chat", address.platform_id).map_err(bad)?,
+        thread: ForeignId::optional("the thread", address.thread_id).map_err(bad)?,
+    })
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| text::reason(&format!("`{text}` is not a time")))
+}
+
+/// `text`, else `markdown`, whichever is a string with something in it.
+fn plain_text(content: &Value) -> String {
+    let string = |key| content.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    string("text").or_else(|| string("markdown")).unwrap_or_default().to_owned()
+}

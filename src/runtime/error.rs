@@ -1,0 +1,94 @@
+use std::io;
+use std::path::PathBuf;
+
+use crate::model::id::SessionId;
+
+/// Why a runtime, or one incarnation, could not be started. Never contains the value of a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A directory that the agent or the runtime needs cannot be made.
+    #[error("cannot create the directory {}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A path that the runner is told cannot be written down in JSON.
+    #[error("the path {} is not UTF-8", path.display())]
+    Path {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The lock that proves what lives cannot be used.
+    #[error("cannot use the lock of an agent at {}", path.display())]
+    Lock {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Processes of an earlier incarnation outlive every attempt to end them.
+    #[error("processes of an earlier incarnation of {session} are still there")]
+    Held {
+        /// Whose.
+        session: SessionId,
+    },
+    /// A real provider would have the rights of the user.
+    #[error(
+        "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml, because the process runtime does not \
+         confine agents yet and this one would have all rights of the user who runs hearth"
+    )]
+    Unconfined {
+        /// Which agent.
+        folder: String,
+        /// What drives it.
+        provider: &'static str,
+    },
+    /// A setting is no environment variable.
+    #[error("`{name}` cannot be the name of an environment variable")]
+    VariableName {
+        /// Which.
+        name: String,
+    },
+    /// The value of an environment variable could not be found.
+    #[error("environment variable {name}")]
+    Variable {
+        /// Which.
+        name: String,
+        /// Why not.
+        source: crate::runtime::process::SecretError,
+    },
+    /// The program could not be started.
+    #[error("cannot start {}", program.display())]
+    Spawn {
+        /// Which.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system gives no more threads.
+    #[error("cannot start a thread")]
+    Thread {
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its end was asked for while it was being started.
+    #[error("stopped before it started")]
+    Stopped,
+}
+
+impl Error {
+    /// The whole chain in one line, for people.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let mut text = self.to_string();
+        let mut next = std::error::Error::source(self);
+        while let Some(error) = next {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            next = error.source();
+        }
+        text
+    }
+}

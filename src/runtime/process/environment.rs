@@ -1,0 +1,74 @@
+//! The environment of a runner: nothing of the daemon's but its `PATH`, and what the agent's configuration asks for.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::redact::Secrets;
+use super::secret::{Lookup, SecretError, resolve};
+use super::spawn::{LIFE_FD, LOCK_FD};
+use crate::model::entity::EnvValue;
+use crate::runtime::{Error, Spec};
+
+/// Variables and the values among them that must not be shown.
+#[derive(Debug)]
+pub(super) struct Environment {
+    pub(super) variables: Vec<(OsString, OsString)>,
+    pub(super) secrets: Secrets,
+}
+
+/// Later ones win: an agent may be given another `PATH` or `LANG`, but nothing that the runner relies on.
+pub(super) fn environment(
+    spec: &Spec,
+    path: &OsStr,
+    lookup: &Lookup,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Environment, Error> {
+    let mut variables: Vec<(OsString, OsString)> =
+        vec![("PATH".into(), path.to_owned()), ("LANG".into(), "C.UTF-8".into())];
+    let mut secrets = Secrets::default();
+    for (name, value) in &spec.settings.env {
+        check_name(name)?;
+        let variable = |source| Error::Variable { name: name.clone(), source };
+        let value = match value {
+            EnvValue::Plain(text) if text.contains('\0') => return Err(variable(SecretError::ZeroByte)),
+            EnvValue::Plain(text) => text.into(),
+            EnvValue::Reference(reference) => {
+                let value = resolve(reference, lookup, stopped).map_err(variable)?;
+                secrets.add(value.as_bytes());
+                value
+            }
+        };
+        variables.push((name.into(), value));
+    }
+    variables.extend([
+        ("HOME".into(), spec.home_dir.clone().into_os_string()),
+        ("TZ".into(), "UTC".into()),
+        ("HEARTH_ROOTS".into(), roots(spec)?.into()),
+        ("HEARTH_INCARNATION".into(), spec.incarnation.to_string().into()),
+        ("HEARTH_LIFE_FD".into(), LIFE_FD.to_string().into()),
+        ("HEARTH_LOCK_FD".into(), LOCK_FD.to_string().into()),
+        ("NANOCLAW_SESSION_NAME".into(), spec.session_name.as_str().into()),
+    ]);
+    Ok(Environment { variables, secrets })
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.bytes().all(plain) && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit()) {
+        Ok(())
+    } else {
+        Err(Error::VariableName { name: name.to_owned() })
+    }
+}
+
+/// Where the runner finds what a container has at fixed paths.
+fn roots(spec: &Spec) -> Result<String, Error> {
+    let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| Error::Path { path: path.to_owned() });
+    let roots = serde_json::json!({
+        "session": text(&spec.session_dir)?,
+        "group": text(&spec.group_dir)?,
+        "home": text(&spec.home_dir)?,
+    });
+    Ok(roots.to_string())
+}

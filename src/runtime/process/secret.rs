@@ -1,0 +1,161 @@
+//! Finding the value behind a reference at the moment an agent starts. Values go into the child's environment and nowhere
+//! else; errors name the reference, never the value or what a command printed.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process_group};
+
+use super::child::{group, wait_unreaped};
+use super::follow::follow;
+use super::spawn::{Gate, shell};
+
+/// Longest value; the system gives one environment variable not much more.
+const MAX_BYTES: usize = 64 * 1024;
+/// How often a running command is asked whether it may go on.
+const SLICE: Duration = Duration::from_millis(100);
+/// How many slices a command may take: ten seconds.
+const SLICES: u32 = 100;
+
+/// Looks a variable up in the daemon's environment, which only the configuration reads.
+pub type Lookup = std::sync::Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
+
+/// Why a reference has no value.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// It is of no kind that is known.
+    #[error("a reference begins with `env:`, `file:` or `cmd:`")]
+    Kind,
+    /// The daemon has no such variable.
+    #[error("`env:{0}` is not set where hearth runs")]
+    Unset(String),
+    /// The path would depend on where the daemon was started.
+    #[error("`file:{}` is not an absolute path", .0.display())]
+    Relative(PathBuf),
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Directories, pipes and devices have no value.
+    #[error("{} is not a regular file", .0.display())]
+    NotAFile(PathBuf),
+    /// It is no secret but a document.
+    #[error("the value is longer than {MAX_BYTES} bytes")]
+    TooLong,
+    /// The environment cannot hold it.
+    #[error("the value contains a zero byte")]
+    ZeroByte,
+    /// The command cannot be run.
+    #[error("cannot run the `cmd:` reference")]
+    Command(#[source] io::Error),
+    /// The command said that it failed.
+    #[error("the command of the `cmd:` reference failed ({0})")]
+    Failed(ExitStatus),
+    /// The command hangs, or something it started keeps its output open.
+    #[error("the command of the `cmd:` reference did not end within {} s", SLICES / 10)]
+    TimedOut,
+    /// The agent's end was asked for meanwhile.
+    #[error("stopped while the `cmd:` reference was resolved")]
+    Stopped,
+}
+
+/// The value of a reference: without the line ends at its end.
+pub(super) fn resolve(reference: &str, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> Result<OsString, SecretError> {
+    let mut value = match reference.split_once(':') {
+        Some(("env", name)) => lookup(name).ok_or_else(|| SecretError::Unset(name.to_owned()))?.into_vec(),
+        Some(("file", path)) => read(Path::new(path))?,
+        Some(("cmd", text)) => run(text, stopped)?,
+        _ => return Err(SecretError::Kind),
+    };
+    while value.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        value.pop();
+    }
+    if value.len() > MAX_BYTES {
+        return Err(SecretError::TooLong);
+    }
+    if value.contains(&0) { Err(SecretError::ZeroByte) } else { Ok(OsString::from_vec(value)) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
+    if !path.is_absolute() {
+        return Err(SecretError::Relative(path.to_owned()));
+    }
+    let failed = |source| SecretError::File { path: path.to_owned(), source };
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(SecretError::NotAFile(path.to_owned()));
+    }
+    let mut value = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut value).map_err(failed)?;
+    if value.len() > MAX_BYTES { Err(SecretError::TooLong) } else { Ok(value) }
+}
+
+fn run(text: &str, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
+    let mut child = shell(text, &Gate::enter()).map_err(SecretError::Command)?;
+    let value = collect(&mut child, stopped);
+    if value.is_err()
+        && let Some(group) = group(&child)
+        && let Err(error) = kill_process_group(group, Signal::KILL)
+    {
+        tracing::debug!(%error, "the command of a reference had no processes left to end");
+    }
+    let status = child.wait().map_err(SecretError::Command)?;
+    let value = value?;
+    if status.success() { Ok(value) } else { Err(SecretError::Failed(status)) }
+}
+
+/// What the command prints until it has ended. On return it may still run, but it is not reaped: its group can be killed.
+fn collect(child: &mut Child, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
+    let (Some(stdout), Some(group)) = (child.stdout.take(), group(child)) else {
+        return Err(SecretError::Command(io::ErrorKind::BrokenPipe.into()));
+    };
+    let (stop_seen, stop) = io::pipe().map_err(SecretError::Command)?;
+    let (done, outcome) = sync_channel(1);
+    let reader = move || {
+        let value = read_output(stdout, &stop_seen);
+        wait_unreaped(group);
+        // Nobody listens any more after the time is up.
+        drop(done.send(value));
+    };
+    std::thread::Builder::new().name("reference".to_owned()).spawn(reader).map_err(SecretError::Command)?;
+    let value = await_outcome(&outcome, stopped);
+    drop(stop);
+    value
+}
+
+fn read_output(mut stdout: ChildStdout, stop: &io::PipeReader) -> Result<Vec<u8>, SecretError> {
+    let mut value = Vec::new();
+    follow(&mut stdout, stop, |bytes| {
+        value.extend_from_slice(bytes);
+        value.len() <= MAX_BYTES
+    })
+    .map_err(SecretError::Command)?;
+    if value.len() > MAX_BYTES { Err(SecretError::TooLong) } else { Ok(value) }
+}
+
+fn await_outcome(
+    outcome: &Receiver<Result<Vec<u8>, SecretError>>,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Vec<u8>, SecretError> {
+    for _ in 0..SLICES {
+        match outcome.recv_timeout(SLICE) {
+            Ok(value) => return value,
+            Err(RecvTimeoutError::Timeout) if stopped() => return Err(SecretError::Stopped),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Err(SecretError::TimedOut)
+}

@@ -1,0 +1,268 @@
+//! What runs, and what is told about it. Events are queued while the table is locked, so their order is the order of what
+//! happened, and one thread calls the listener while nothing is locked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::PipeWriter;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::model::input::RuntimeEvent;
+use crate::runtime::Events;
+
+/// One incarnation of one session.
+pub(super) type Key = (SessionId, u32);
+
+/// What an incarnation is to this runtime.
+enum Occupant {
+    /// It is not ours: whatever an earlier daemon left of it is being ended.
+    Clearing,
+    /// Its start is being prepared; `stop` asks to give up.
+    Starting { stop: bool },
+    /// Its leader runs, or has ended and is not reaped, so that the group id is its own.
+    Running { group: Pid, life: Option<PipeWriter>, stop: bool },
+    /// Its leader has ended; the rest is being ended.
+    Ending,
+}
+
+/// What is to be done after a kill.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kill {
+    /// Nothing: it is under way.
+    Nothing,
+    /// Make sure that nothing is left.
+    Clear,
+    /// It was asked to end; make it end if it does not.
+    Hurry,
+}
+
+enum Note {
+    Event(RuntimeEvent),
+    Flush(SyncSender<()>),
+}
+
+struct Entries {
+    here: BTreeMap<Key, Occupant>,
+    /// Highest incarnation reported gone: it never starts again, whatever call comes late.
+    ended: HashMap<SessionId, u32>,
+    closing: bool,
+    outbox: Sender<Note>,
+}
+
+/// All incarnations this runtime has to do with.
+pub(super) struct Table {
+    entries: Mutex<Entries>,
+    changed: Condvar,
+}
+
+/// Calls the listener with one event after the other until the runtime and its threads are gone.
+pub(super) struct Mail(Receiver<Note>);
+
+impl Mail {
+    pub(super) fn deliver(self, events: &Events) {
+        for note in self.0 {
+            match note {
+                Note::Event(event) => events(event),
+                // Who waited may have given up.
+                Note::Flush(done) => drop(done.send(())),
+            }
+        }
+    }
+}
+
+impl Entries {
+    fn send(&self, note: Note) {
+        if self.outbox.send(note).is_err() {
+            tracing::error!("nobody listens to the process runtime any more");
+        }
+    }
+
+    fn gone(&mut self, (session, incarnation): Key, exit: Exit, stderr_tail: String) {
+        let ended = self.ended.entry(session).or_default();
+        *ended = incarnation.max(*ended);
+        self.send(Note::Event(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail }));
+    }
+
+    fn running(&self, (session, incarnation): Key) {
+        self.send(Note::Event(RuntimeEvent::Running(session, incarnation)));
+    }
+
+    fn of_session(&self, session: SessionId) -> impl Iterator<Item = (u32, &Occupant)> {
+        self.here.range((session, 0)..=(session, u32::MAX)).map(|((_, incarnation), occupant)| (*incarnation, occupant))
+    }
+
+    /// Whether a run of the session has the session's lock, so that no other can have left anything.
+    fn locked(&self, session: SessionId) -> bool {
+        self.of_session(session).any(|(_, occupant)| matches!(occupant, Occupant::Running { .. } | Occupant::Ending))
+    }
+
+    fn refusal(&self, (session, incarnation): Key) -> Option<String> {
+        if self.closing {
+            return Some("hearth is stopping".to_owned());
+        }
+        if self.ended.get(&session).is_some_and(|ended| *ended >= incarnation) {
+            return Some(format!("incarnation {incarnation} of {session} has ended and never starts again"));
+        }
+        self.of_session(session)
+            .find(|(_, occupant)| !matches!(occupant, Occupant::Clearing))
+            .map(|(other, _)| format!("incarnation {other} of {session} is still there"))
+    }
+}
+
+impl Table {
+    pub(super) fn new() -> (Self, Mail) {
+        let (outbox, mail) = std::sync::mpsc::channel();
+        let entries = Entries { here: BTreeMap::new(), ended: HashMap::new(), closing: false, outbox };
+        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, Mail(mail))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the incarnation is to be started by the caller. If not, it was said or will be said what becomes of it.
+    pub(super) fn begin(&self, key: Key) -> bool {
+        let mut entries = self.lock();
+        if let Some(occupant) = entries.here.get(&key) {
+            if matches!(occupant, Occupant::Running { stop: false, .. }) {
+                entries.running(key);
+            }
+            return false;
+        }
+        if let Some(refusal) = entries.refusal(key) {
+            entries.gone(key, Exit::NotStarted(refusal), String::new());
+            return false;
+        }
+        entries.here.insert(key, Occupant::Starting { stop: false });
+        true
+    }
+
+    /// Reports that an incarnation of which there is nothing could not be started.
+    pub(super) fn refuse(&self, key: Key, reason: String) {
+        let mut entries = self.lock();
+        if !entries.here.contains_key(&key) {
+            entries.gone(key, Exit::NotStarted(reason), String::new());
+        }
+    }
+
+    /// Whether its end was asked for while it is being started.
+    pub(super) fn stopped(&self, key: Key) -> bool {
+        !matches!(self.lock().here.get(&key), Some(Occupant::Starting { stop: false }))
+    }
+
+    /// It runs. Tells whether its end was asked for meanwhile.
+    pub(super) fn started(&self, key: Key, group: Pid, life: PipeWriter) -> bool {
+        let mut entries = self.lock();
+        let running = Occupant::Running { group, life: Some(life), stop: false };
+        let before = entries.here.insert(key, running);
+        entries.running(key);
+        matches!(before, Some(Occupant::Starting { stop: true }))
+    }
+
+    /// Its leader has ended and is not reaped yet: ends the rest of its group.
+    pub(super) fn leader_ended(&self, key: Key) {
+        let mut entries = self.lock();
+        if let Some(Occupant::Running { group, .. }) = entries.here.insert(key, Occupant::Ending) {
+            signal(group, Signal::KILL);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Nothing of it is left.
+    pub(super) fn finish(&self, key: Key, exit: Exit, stderr_tail: String) {
+        let mut entries = self.lock();
+        entries.here.remove(&key);
+        entries.gone(key, exit, stderr_tail);
+        self.changed.notify_all();
+    }
+
+    /// The question what became of it will not be answered now; it may be asked again.
+    pub(super) fn forget(&self, key: Key) {
+        self.lock().here.remove(&key);
+        self.changed.notify_all();
+    }
+
+    /// Whether the caller is to make sure that nothing is left of it, and then to say so.
+    pub(super) fn inquire(&self, key: Key) -> bool {
+        let mut entries = self.lock();
+        match entries.here.get(&key) {
+            Some(Occupant::Running { stop: false, .. }) => entries.running(key),
+            Some(_) => {}
+            None if entries.locked(key.0) => entries.gone(key, Exit::Unknown, String::new()),
+            None => {
+                entries.here.insert(key, Occupant::Clearing);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a run of the session has its lock.
+    pub(super) fn locked(&self, session: SessionId) -> bool {
+        self.lock().locked(session)
+    }
+
+    /// Asks it to end. Closing the life pipe reaches those who left the process group.
+    pub(super) fn kill(&self, key: Key) -> Kill {
+        match self.lock().here.get_mut(&key) {
+            Some(Occupant::Starting { stop }) => *stop = true,
+            Some(Occupant::Running { group, life, stop }) if !*stop => {
+                *stop = true;
+                drop(life.take());
+                signal(*group, Signal::TERM);
+                return Kill::Hurry;
+            }
+            Some(_) => {}
+            None => return Kill::Clear,
+        }
+        Kill::Nothing
+    }
+
+    /// Ends its process group by force unless its leader ends within `grace`.
+    pub(super) fn hurry(&self, key: Key, grace: Duration) {
+        let runs = |entries: &mut Entries| matches!(entries.here.get(&key), Some(Occupant::Running { .. }));
+        let waited = self.changed.wait_timeout_while(self.lock(), grace, runs);
+        let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(Occupant::Running { group, .. }) = entries.here.get(&key) {
+            signal(*group, Signal::KILL);
+        }
+    }
+
+    /// Starts nothing any more; everything that is there.
+    pub(super) fn close(&self) -> Vec<Key> {
+        let mut entries = self.lock();
+        entries.closing = true;
+        entries.here.keys().copied().collect()
+    }
+
+    /// Waits until nothing is there and the listener knows. False when it took too long.
+    pub(super) fn wait_empty(&self, patience: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
+        let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (done, told) = sync_channel(1);
+        entries.send(Note::Flush(done));
+        drop(entries);
+        let last = if timeout.timed_out() { Duration::ZERO } else { Duration::from_secs(1) };
+        told.recv_timeout(last).is_ok() && !timeout.timed_out()
+    }
+
+    /// Does what the death of the daemon does: closes its ends of the life pipes.
+    #[cfg(test)]
+    pub(super) fn close_life_pipes(&self) {
+        for occupant in self.lock().here.values_mut() {
+            if let Occupant::Running { life, .. } = occupant {
+                drop(life.take());
+            }
+        }
+    }
+}
+
+fn signal(group: Pid, signal: Signal) {
+    if let Err(error) = kill_process_group(group, signal) {
+        tracing::debug!(group = group.as_raw_nonzero().get(), %error, "no process of the group is left to signal");
+    }
+}

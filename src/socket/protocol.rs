@@ -1,0 +1,137 @@
+//! The lines of the socket.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::shape::{ConfiguredJson, RoutedJson};
+
+/// Version of the lines.
+pub const VERSION: u32 = 1;
+
+/// Longest line either side accepts, in bytes.
+pub const LINE_MAX: usize = 4 << 20;
+
+/// What a client says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+pub enum Request {
+    /// First line: who may speak at all.
+    Hello {
+        /// Version of the lines.
+        v: u32,
+        /// Content of the token file.
+        token: String,
+    },
+    /// An inbound event.
+    Inject {
+        /// The event as it was given.
+        event: Box<RawValue>,
+        /// Only say what would become of it.
+        dry_run: bool,
+    },
+    /// A configuration.
+    Apply {
+        /// Text of hearth.toml.
+        toml: String,
+        /// Only say what would change.
+        dry_run: bool,
+    },
+    /// What the daemon knows of itself.
+    Status,
+    /// Talk to an agent from here on; the chat is wired if it is not.
+    Attach {
+        /// The agent's folder; the only one, or the default, if not given.
+        agent: Option<String>,
+    },
+    /// Say something in the attached chat.
+    Say {
+        /// Made by the client, the same when it repeats itself.
+        id: String,
+        /// What.
+        text: String,
+    },
+    /// A message was shown.
+    Shown {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// What the daemon says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "lowercase")]
+pub enum Response {
+    /// The greeting was right.
+    Welcome {
+        /// Version of Hearth.
+        version: String,
+        /// Process of the daemon.
+        pid: u32,
+    },
+    /// It was not done.
+    Refused {
+        /// A word for programs.
+        code: String,
+        /// What, where, what to do.
+        message: String,
+    },
+    /// What became of an event.
+    Routed(RoutedJson),
+    /// What a configuration changed.
+    Configured(ConfiguredJson),
+    /// What the daemon knows of itself.
+    Status(DaemonStatus),
+    /// The chat is there.
+    Attached {
+        /// The agent's folder.
+        agent: String,
+        /// Its name.
+        name: String,
+    },
+    /// What was said is stored.
+    Accepted {
+        /// The client's id of it.
+        id: String,
+        /// Hearth's id of it.
+        message: String,
+    },
+    /// An agent, or Hearth, says something.
+    Said {
+        /// Its id; show each once.
+        id: String,
+        /// Who says it; none is Hearth.
+        speaker: Option<String>,
+        /// What.
+        text: String,
+        /// Names of the files that go with it.
+        files: Vec<String>,
+        /// The message it answers.
+        in_reply_to: Option<String>,
+    },
+    /// A message came to its end.
+    Settled {
+        /// Its id.
+        message: String,
+        /// `completed`, `failed` or `dropped`.
+        state: String,
+        /// Why it failed.
+        error: Option<String>,
+        /// What was said about it when it ended; these may still be on their way.
+        answers: Vec<String>,
+    },
+}
+
+/// What only a running daemon knows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DaemonStatus {
+    /// Its process.
+    pub pid: u32,
+    /// Version of Hearth.
+    pub version: String,
+    /// Runtime in use.
+    pub runtime: String,
+    /// Terminals attached.
+    pub terminals: usize,
+    /// Inputs that wait for the engine.
+    pub queued: usize,
+}

@@ -1,0 +1,140 @@
+//! How a record lies in the store: `format · version · checksum · body`.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | format of the envelope: 1 |
+//! | 2 | version of the record, big-endian |
+//! | 4 | CRC-32 over version and body, big-endian: LMDB's pages have no checksums |
+//! | rest | the record in bincode 2 with its standard configuration: little-endian, variable-length integers, no names |
+//!
+//! Bodies carry no field names, so a changed record is a new version with the old one frozen in `legacy`.
+
+use bincode::config::{Configuration, Limit, LittleEndian, Varint};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Longest body. The largest records are messages, whose payloads are bounded far below this at the edges.
+pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+const FORMAT: u8 = 1;
+const HEADER_BYTES: usize = 7;
+const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_BODY_BYTES>> =
+    bincode::config::standard().with_limit::<MAX_BODY_BYTES>();
+
+/// A record of a table.
+pub trait Record: std::fmt::Debug + Clone + Serialize + DeserializeOwned + 'static {
+    /// What it is called in golden files.
+    const NAME: &'static str;
+
+    /// Version that is written. A change of the type, or of a type within it, is a new version.
+    const VERSION: u16;
+
+    /// Reads the body of an older version through its frozen type.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if there never was such a version, or the body is damaged.
+    fn upgrade(version: u16, body: &[u8]) -> Result<Self, Unreadable> {
+        let _ = body;
+        Err(Unreadable::Damaged(format!("there never was a version {version} of {}", Self::NAME)))
+    }
+
+    /// Blacks out what people wrote and what they are called, for dumps that are passed on.
+    fn redact(&mut self);
+}
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// A newer Hearth wrote them.
+    TooNew {
+        /// Their version.
+        found: u16,
+    },
+    /// They are broken.
+    Damaged(String),
+}
+
+/// Why a record has no bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unwritable {
+    /// Over [`MAX_BODY_BYTES`].
+    TooLarge(usize),
+    /// Its type cannot be encoded.
+    Encoding(String),
+}
+
+/// Puts a record into its envelope.
+///
+/// # Errors
+/// [`Unwritable`] if it is too large.
+pub fn seal<R: Record>(record: &R) -> Result<Vec<u8>, Unwritable> {
+    seal_version(R::VERSION, record)
+}
+
+/// As [`seal`], for a frozen type.
+pub(super) fn seal_version<T: Serialize>(version: u16, record: &T) -> Result<Vec<u8>, Unwritable> {
+    let body = bincode::serde::encode_to_vec(record, CONFIG).map_err(|e| Unwritable::Encoding(e.to_string()))?;
+    if body.len() > MAX_BODY_BYTES {
+        return Err(Unwritable::TooLarge(body.len()));
+    }
+    let version = version.to_be_bytes();
+    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
+    out.push(FORMAT);
+    out.extend_from_slice(&version);
+    out.extend_from_slice(&checksum(version, &body).to_be_bytes());
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+/// Takes a record out of its envelope, upgrading it if it is old.
+///
+/// # Errors
+/// [`Unreadable`] if it is newer than this program, or damaged.
+pub fn open<R: Record>(bytes: &[u8]) -> Result<R, Unreadable> {
+    let (version, body) = split(bytes)?;
+    match version {
+        found if found > R::VERSION => Err(Unreadable::TooNew { found }),
+        found if found == R::VERSION => decode(body),
+        0 => Err(Unreadable::Damaged("records have no version 0".to_owned())),
+        older => R::upgrade(older, body),
+    }
+}
+
+/// Version of the record in an intact envelope.
+pub(super) fn version_of(bytes: &[u8]) -> Result<u16, Unreadable> {
+    split(bytes).map(|(version, _)| version)
+}
+
+/// Decodes a body completely: bytes that are left over are damage.
+///
+/// # Errors
+/// [`Unreadable::Damaged`].
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
+    let (value, used) =
+        bincode::serde::decode_from_slice(body, CONFIG).map_err(|e| Unreadable::Damaged(e.to_string()))?;
+    match body.len().saturating_sub(used) {
+        0 => Ok(value),
+        left => Err(Unreadable::Damaged(format!("{left} bytes after the record's end"))),
+    }
+}
+
+fn split(bytes: &[u8]) -> Result<(u16, &[u8]), Unreadable> {
+    let short = || Unreadable::Damaged(format!("{} bytes, an envelope has at least {HEADER_BYTES}", bytes.len()));
+    let ([format], rest) = bytes.split_first_chunk::<1>().ok_or_else(short)?;
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
+    let (expected, body) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+    if *format != FORMAT {
+        return Err(Unreadable::Damaged(format!("envelope format {format}, only {FORMAT} is known")));
+    }
+    if checksum(*version, body) != u32::from_be_bytes(*expected) {
+        return Err(Unreadable::Damaged("the checksum is wrong".to_owned()));
+    }
+    Ok((u16::from_be_bytes(*version), body))
+}
+
+fn checksum(version: [u8; 2], body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&version);
+    hasher.update(body);
+    hasher.finalize()
+}

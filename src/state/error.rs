@@ -1,0 +1,178 @@
+//! What can go wrong with the store: what, where, and what to do.
+
+use std::path::PathBuf;
+
+use super::text_key::BadText;
+
+/// Result of everything that touches the store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// LMDB failed. After a failed commit nobody knows what is on disk: the daemon stops, the next start recovers.
+    #[error("the store failed while {doing}: {source}")]
+    Lmdb {
+        /// What was being done.
+        doing: &'static str,
+        /// LMDB's words.
+        source: heed::Error,
+    },
+    /// The map or the disk has no room. The transaction is undone, nothing else is harmed.
+    #[error("the store has no room left while {doing}: free disk space or raise store_max_bytes")]
+    Full {
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// A row that cannot be read.
+    #[error(
+        "the row {key} of table {table} is damaged: {reason}; stop the daemon, run `hearth-dump --check`, restore a backup"
+    )]
+    Damaged {
+        /// Table.
+        table: &'static str,
+        /// Key, as people write it.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A row that a newer Hearth wrote.
+    #[error(
+        "the row {key} of table {table} has version {found}, this Hearth knows versions up to {known}: install the newer Hearth"
+    )]
+    TooNew {
+        /// Table.
+        table: &'static str,
+        /// Key, as people write it.
+        key: String,
+        /// Version of the record.
+        found: u16,
+        /// Newest version that is known here.
+        known: u16,
+    },
+    /// A store that a newer Hearth wrote.
+    #[error(
+        "the store {path} has format {found}, this Hearth knows formats up to {known}: install the newer Hearth or use another data directory"
+    )]
+    NewerFormat {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Newest format that is known here.
+        known: u32,
+    },
+    /// Another process holds the store.
+    #[error("the data directory {path} is in use by {holder}: stop it, or talk to it through its socket")]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+        /// `process 123`, as far as it is known.
+        holder: String,
+    },
+    /// A file system on which LMDB's locks or its map do not work.
+    #[error(
+        "{path} is on {kind}, where the store's locks do not work: choose a data directory on a local disk (--data or HEARTH_DATA)"
+    )]
+    FileSystem {
+        /// The directory.
+        path: PathBuf,
+        /// Kind of file system.
+        kind: String,
+    },
+    /// There is no store to read.
+    #[error("there is no store in {path}: run `hearth up`, or name another data directory (--data or HEARTH_DATA)")]
+    NoStore {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// An older Hearth made the store, without a table that is known now.
+    #[error("the store has no table {table} yet: let `hearth check` open it for writing once")]
+    NoTable {
+        /// Table.
+        table: &'static str,
+    },
+    /// A row that must be there is not.
+    #[error("table {table} has no row {key}")]
+    Missing {
+        /// Table.
+        table: &'static str,
+        /// Key, as people write it.
+        key: String,
+    },
+    /// A row that must be new is not.
+    #[error("table {table} has a row {key} already")]
+    Exists {
+        /// Table.
+        table: &'static str,
+        /// Key, as people write it.
+        key: String,
+    },
+    /// A record that is too large to be stored.
+    #[error("a record for row {key} of table {table} has {bytes} bytes, at most {max} are accepted")]
+    TooLarge {
+        /// Table.
+        table: &'static str,
+        /// Key, as people write it.
+        key: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A record that cannot be encoded: a defect of its type.
+    #[error("a record for row {key} of table {table} cannot be written: {reason}")]
+    Unwritable {
+        /// Table.
+        table: &'static str,
+        /// Key, as people write it.
+        key: String,
+        /// Why.
+        reason: String,
+    },
+    /// A text that cannot be part of a key.
+    #[error(transparent)]
+    Text(#[from] BadText),
+    /// A file beside the store.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts an error of LMDB: no room is a state of the world, anything else is a failure.
+    pub(super) fn lmdb(doing: &'static str) -> impl FnOnce(heed::Error) -> Self {
+        move |source| match &source {
+            heed::Error::Mdb(heed::MdbError::MapFull) => Self::Full { doing },
+            heed::Error::Io(io) if out_of_space(io) => Self::Full { doing },
+            _ => Self::Lmdb { doing, source },
+        }
+    }
+
+    /// An error of a file.
+    pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    /// Whether there was no room: release the reserve, refuse new work, try again.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+
+    /// Whether the state of the store is unknown: stop, a restart recovers.
+    #[must_use]
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Lmdb { .. })
+    }
+}
+
+/// Disk or quota.
+pub(super) fn out_of_space(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,100 @@
+//! On what kind of file system a store may live: LMDB needs working POSIX locks and a coherent shared map.
+
+use std::path::Path;
+
+use super::error::{Error, Result};
+
+/// Opinion on a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Fine,
+    /// It works, and people should know.
+    Warn(String),
+    /// It does not work: what it is.
+    Refuse(String),
+}
+
+/// Checks where `dir` lies; returns warnings.
+#[cfg(target_os = "linux")]
+pub(super) fn check(dir: &Path) -> Result<Vec<String>> {
+    let dir = std::fs::canonicalize(dir).map_err(Error::io(dir))?;
+    let stat = rustix::fs::statfs(&dir).map_err(|errno| Error::io(&dir)(errno.into()))?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(); // the magic number decides alone
+    let magic = u64::try_from(stat.f_type).unwrap_or_default() & u64::from(u32::MAX);
+    match judge(magic, mount_kind(&mounts, &dir).as_deref()) {
+        Verdict::Fine => Ok(Vec::new()),
+        Verdict::Warn(kind) => Ok(vec![format!(
+            "{} is on {kind}: what is stored there may not survive a restart of the machine or container",
+            dir.display()
+        )]),
+        Verdict::Refuse(kind) => Err(Error::FileSystem { path: dir, kind }),
+    }
+}
+
+/// Elsewhere nothing is known of mounts.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn check(_dir: &Path) -> Result<Vec<String>> {
+    Ok(Vec::new())
+}
+
+/// Judges by the magic number of `statfs` and the name in the mount table: each knows kinds that the other hides.
+pub(super) fn judge(magic: u64, kind: Option<&str>) -> Verdict {
+    let by_magic = match magic {
+        0x6969 => Some("nfs"),
+        0xff53_4d42 => Some("cifs"),
+        0x517b => Some("smb"),
+        0xfe53_4d42 => Some("smb2"),
+        0x6573_5546 => Some("fuse"),
+        0x0102_1997 => Some("9p"),
+        0x794c_7630 => Some("overlay"),
+        0x0102_1994 => Some("tmpfs"),
+        _ => None,
+    };
+    let opinions = [kind, by_magic].into_iter().flatten().map(judge_name);
+    opinions
+        .max_by_key(|verdict| match verdict {
+            Verdict::Fine => 0,
+            Verdict::Warn(_) => 1,
+            Verdict::Refuse(_) => 2,
+        })
+        .unwrap_or(Verdict::Fine)
+}
+
+fn judge_name(name: &str) -> Verdict {
+    let family = name.split('.').next().unwrap_or(name); // `fuse.sshfs`
+    match family {
+        "nfs" | "nfs4" | "cifs" | "smb" | "smb2" | "smb3" | "smbfs" | "fuse" | "fuseblk" | "9p" | "virtiofs"
+        | "afs" | "ceph" | "glusterfs" => Verdict::Refuse(name.to_owned()),
+        "overlay" | "tmpfs" | "ramfs" => Verdict::Warn(name.to_owned()),
+        _ => Verdict::Fine,
+    }
+}
+
+/// Kind of the file system that is mounted where `path` is: the longest mount point above it, the last one of equals.
+pub(super) fn mount_kind(mountinfo: &str, path: &Path) -> Option<String> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (place, source) = line.split_once(" - ")?;
+        Some((unescape(place.split(' ').nth(4)?), source.split(' ').next()?))
+    });
+    mounts
+        .filter(|(point, _)| path.starts_with(point))
+        .max_by_key(|(point, _)| Path::new(point).components().count())
+        .map(|(_, kind)| kind.to_owned())
+}
+
+/// `\040` is a space, and so on.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = after.split_first_chunk::<3>().filter(|_| *first == b'\\');
+        let code = escaped.and_then(|(digits, after)| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            Some((u8::from_str_radix(digits, 8).ok()?, after))
+        });
+        let (byte, after) = code.unwrap_or((*first, after));
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,39 @@
+//! WHERE facts live: typed tables in one LMDB environment. The only folder that names heed.
+//!
+//! [`schema`] is the list of all tables, [`Store`] opens them and runs transactions, [`Table`] and [`Index`] read and
+//! write rows. Nothing in a process that holds a store may open and close the store's `lock.mdb` or `data.mdb` through
+//! the file system: any close of them drops the process's POSIX locks, and committed writes are lost.
+
+#[macro_use]
+mod tables;
+
+mod env;
+pub mod envelope;
+pub mod error;
+mod filesystem;
+pub mod key;
+mod lock;
+pub mod meta;
+pub mod migrate;
+mod records;
+pub mod room;
+pub mod schema;
+pub mod store;
+pub mod table;
+pub mod text_key;
+
+pub use error::{Error, Result};
+pub use key::{KeyPart, Prefix};
+pub use meta::{Meta, Number};
+pub use room::{Admission, NoRoom, Usage};
+pub use schema::Tables;
+pub use store::{Options, Reader, Store};
+pub use table::{Index, Table};
+pub use tables::{About, Kind, Visitor};
+pub use text_key::{BadText, ForeignKey, RouteKey, Text};
+
+/// A transaction that reads; a write transaction can be used wherever one is expected.
+pub type Read<'t> = heed::RoTxn<'t>;
+
+/// A transaction that writes. Only [`Store`] begins and commits one.
+pub type Write<'t> = heed::RwTxn<'t>;

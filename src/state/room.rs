@@ -1,0 +1,166 @@
+//! Room for new work: what the store uses, what the disk has left, and a reserve for when there is none.
+//!
+//! Removing a row needs pages too. So new work is refused while acknowledgements and removals still find room, and a
+//! file that only takes up space is given back to the disk when it runs full.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::Read;
+use super::error::{Error, Result, out_of_space};
+use super::key::KeyPart;
+use super::schema::Tables;
+use super::table::{ByteTable, Index, Table};
+use super::tables::{About, Visitor};
+use crate::state::envelope::Record;
+
+/// Whether new work is taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is.
+    Open,
+    /// Only what makes room.
+    Refuse(NoRoom),
+}
+
+/// Why new work is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    /// The store holds as much as it may.
+    #[error("the store uses {used} of {limit} bytes: raise store_max_bytes or shorten [retention]")]
+    Store {
+        /// Bytes in use.
+        used: u64,
+        /// Bytes it may use.
+        limit: u64,
+    },
+    /// The disk is nearly full.
+    #[error("the disk of the store has {free} bytes left, {needed} are needed: make room on it")]
+    Disk {
+        /// Bytes left.
+        free: u64,
+        /// Bytes that must be left.
+        needed: u64,
+    },
+}
+
+/// What is known of the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of the store in use; less than its file has, which never shrinks.
+    pub used: u64,
+    /// Bytes it may use.
+    pub limit: u64,
+    /// Bytes left on its disk.
+    pub free: u64,
+    /// Bytes that must be left on its disk.
+    pub needed: u64,
+}
+
+impl Usage {
+    /// Whether there is room for new work.
+    #[must_use]
+    pub const fn admission(&self) -> Admission {
+        let Self { used, limit, free, needed } = *self;
+        if used >= limit {
+            Admission::Refuse(NoRoom::Store { used, limit })
+        } else if free < needed {
+            Admission::Refuse(NoRoom::Disk { free, needed })
+        } else {
+            Admission::Open
+        }
+    }
+}
+
+/// Bytes in the pages that hold the tables' rows.
+pub(super) fn used_bytes(db: &Tables, txn: &Read<'_>) -> Result<u64> {
+    let mut pages = Pages { txn, bytes: 0 };
+    db.visit(&mut pages)?;
+    Ok(pages.bytes)
+}
+
+struct Pages<'a, 't> {
+    txn: &'a Read<'t>,
+    bytes: u64,
+}
+
+impl Pages<'_, '_> {
+    fn add(&mut self, table: ByteTable<'_>) -> Result<()> {
+        let stat = table.stat(self.txn).map_err(Error::lmdb("counting pages"))?;
+        let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+        let bytes = u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(u64::from(stat.page_size));
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+}
+
+impl Visitor for Pages<'_, '_> {
+    type Error = Error;
+
+    fn table<K: KeyPart, V: Record>(&mut self, _: &About, table: &Table<K, V>) -> Result<()> {
+        self.add(table.bytes())
+    }
+
+    fn index<K: KeyPart, V: KeyPart>(&mut self, _: &About, index: &Index<K, V>) -> Result<()> {
+        self.add(index.bytes())
+    }
+}
+
+/// Bytes that the disk of a directory has left for us.
+pub(super) fn free_bytes(dir: &Path) -> Result<u64> {
+    let disk = rustix::fs::statvfs(dir).map_err(|errno| Error::io(dir)(errno.into()))?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Whether the reserve is there.
+pub(super) fn reserved(path: &Path, bytes: u64) -> bool {
+    bytes == 0
+        || std::fs::metadata(path).is_ok_and(|file| file.len() >= bytes && file.blocks().saturating_mul(512) >= bytes)
+}
+
+/// Allocates the reserve; tells whether it is there now. A full disk is no error: there is none until there is room.
+pub(super) fn reserve(path: &Path, bytes: u64) -> Result<bool> {
+    if reserved(path, bytes) {
+        return Ok(true);
+    }
+    let allocated = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|file| allocate(&file, bytes).and_then(|()| file.sync_all()));
+    match allocated {
+        Ok(()) => Ok(true),
+        Err(e) if out_of_space(&e) => release(path).map(|_| false),
+        Err(e) => Err(Error::io(path)(e)),
+    }
+}
+
+/// Gives the reserve back to the disk; tells whether there was one.
+pub(super) fn release(path: &Path) -> Result<bool> {
+    match std::fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(path)(e)),
+    }
+}
+
+fn allocate(mut file: &File, bytes: u64) -> std::io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+        done => return Ok(done?),
+    }
+    let zeros = vec![0; 1 << 16];
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    while left > 0 {
+        let part = zeros.get(..left.min(zeros.len())).unwrap_or_default();
+        file.write_all(part)?;
+        left = left.saturating_sub(part.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! The store: opening it, and every transaction that is ever begun.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::env::{self, Access, Env};
+use super::error::{Error, Result};
+use super::lock::{self, WriterLock};
+use super::meta::Meta;
+use super::room::{self, Admission, Usage};
+use super::schema::Tables;
+use super::{Read, Write, filesystem, migrate};
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Random name for the installation, used when there is no store yet.
+    pub install: u64,
+    /// Bytes the store may use unless its settings say otherwise.
+    pub max_bytes: u64,
+    /// Bytes that must stay free on its disk, beside the reserve.
+    pub margin_bytes: u64,
+    /// Size of the reserve.
+    pub reserve_bytes: u64,
+    /// Address space for the map; none for as much as the system grants, up to 1 TiB.
+    pub map_bytes: Option<usize>,
+}
+
+impl Options {
+    /// What the daemon uses.
+    #[must_use]
+    pub const fn new(install: u64) -> Self {
+        Self { install, max_bytes: 64 << 30, margin_bytes: 64 << 20, reserve_bytes: 16 << 20, map_bytes: None }
+    }
+}
+
+/// An open environment: reads.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    env: Env,
+    tables: Tables,
+}
+
+/// A store that this process, and no other, may write.
+#[derive(Debug)]
+pub struct Store {
+    reader: Reader,
+    dir: PathBuf,
+    options: Options,
+    install: u64,
+    warnings: Vec<String>,
+    _lock: WriterLock, // last: it is released when the environment is closed
+}
+
+impl Reader {
+    /// Opens a store beside the daemon that writes it. Nothing is made, and the daemon's lock is not needed.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new to be understood.
+    pub fn open(data: &Path) -> Result<Self> {
+        let dir = data.join("store");
+        if !dir.join("data.mdb").is_file() {
+            return Err(Error::NoStore { path: data.to_owned() });
+        }
+        let env = env::open(&dir, Access::ReadOnly, None)?;
+        let tables = env::open_tables(&env, begin_read(&env)?)?;
+        Ok(Self { env, tables })
+    }
+
+    /// Runs a transaction that reads. Keep it short: as long as it lives, no page that was freed meanwhile is used again.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn read<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &Read<'_>) -> Result<T, E>) -> Result<T, E> {
+        let txn = begin_read(&self.env)?;
+        work(&self.tables, &txn)
+    }
+}
+
+impl Store {
+    /// Opens the store of a data directory, making both if necessary.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another process writes it, [`Error::FileSystem`] where it cannot live,
+    /// [`Error::NewerFormat`] if a newer Hearth wrote it.
+    pub fn open(data: &Path, options: Options) -> Result<Self> {
+        let dir = data.join("store");
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(Error::io(&dir))?;
+        let warnings = filesystem::check(&dir)?;
+        let lock = lock::take(data)?;
+        let env = env::open(&dir, Access::Write, options.map_bytes)?;
+        env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
+        let tables = env::create_tables(&env, begin_write(&env)?)?;
+        let reader = Reader { env, tables };
+        let mut store = Self { reader, dir, options, install: 0, warnings, _lock: lock };
+        store.install = store.migrate()?.install;
+        store.restore_reserve()?;
+        Ok(store)
+    }
+
+    fn migrate(&self) -> Result<Meta> {
+        let current = self.read(|db, txn| db.meta.get(txn, &()))?.filter(|meta| meta.format == migrate::FORMAT);
+        if let Some(meta) = current {
+            return Ok(meta); // without a write transaction: a full disk is no reason not to start
+        }
+        self.write(|db, txn| migrate::migrate(db, txn, self.options.install, migrate::STEPS, migrate::FORMAT))
+    }
+
+    /// The reading half, for whoever must not write.
+    #[must_use]
+    pub const fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Name of this installation.
+    #[must_use]
+    pub const fn install(&self) -> u64 {
+        self.install
+    }
+
+    /// What people should know of where the store lies.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Counts a start of the daemon and returns its number: the run of awake time. On a full disk it uses the reserve.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    pub fn begin_run(&self) -> Result<u64> {
+        let count = || {
+            self.write(|db, txn| {
+                let mut meta = db.meta.require(txn, &())?;
+                meta.runs = meta.runs.saturating_add(1);
+                db.meta.put(txn, &(), &meta)?;
+                Ok::<_, Error>(meta.runs)
+            })
+        };
+        match count() {
+            Err(e) if e.is_full() && self.release_reserve()? => count(),
+            counted => counted,
+        }
+    }
+
+    /// Runs a transaction that reads.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn read<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &Read<'_>) -> Result<T, E>) -> Result<T, E> {
+        self.reader.read(work)
+    }
+
+    /// Runs a transaction that writes: everything it did is on disk when this returns `Ok`, nothing when it returns
+    /// `Err`.
+    ///
+    /// # Errors
+    /// Those of `work`, and of the commit.
+    pub fn write<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>) -> Result<T, E> {
+        let mut txn = begin_write(&self.reader.env)?;
+        let done = work(&self.reader.tables, &mut txn)?;
+        txn.commit().map_err(Error::lmdb("committing"))?;
+        Ok(done)
+    }
+
+    /// Runs a group of transactions that are committed together, each in a transaction of its own within: one that fails
+    /// is undone alone. When this returns `Ok`, those that succeeded are on disk.
+    ///
+    /// # Errors
+    /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
+    /// again one by one; after [`Error::is_fatal`] the process stops.
+    pub fn write_batch<I, T, E>(
+        &self,
+        inputs: impl IntoIterator<Item = I>,
+        mut work: impl FnMut(&Tables, &mut Write<'_>, I) -> Result<T, E>,
+    ) -> Result<Vec<Result<T, E>>> {
+        let Reader { env, tables } = &self.reader;
+        let mut group = begin_write(env)?;
+        let mut answers = Vec::new();
+        for input in inputs {
+            let mut txn = env.nested_write_txn(&mut group).map_err(Error::lmdb("beginning a transaction"))?;
+            let answer = work(tables, &mut txn, input);
+            match &answer {
+                Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
+                Err(_) => txn.abort(),
+            }
+            answers.push(answer);
+        }
+        group.commit().map_err(Error::lmdb("committing"))?;
+        Ok(answers)
+    }
+
+    /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
+    /// again.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`].
+    pub fn clear_stale_readers(&self) -> Result<usize> {
+        self.reader.env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))
+    }
+
+    /// Whether there is room for new work.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn admission(&self) -> Result<Admission> {
+        self.usage().map(|usage| usage.admission())
+    }
+
+    /// What is used and what is left. The limit leaves a fifth of the map to removals.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn usage(&self) -> Result<Usage> {
+        let (used, max) = self.read(|db, txn| {
+            let settings = db.settings.get(txn, &())?;
+            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
+        })?;
+        let map = u64::try_from(self.reader.env.info().map_size).unwrap_or(u64::MAX);
+        let missing = if self.has_reserve() { 0 } else { self.options.reserve_bytes };
+        Ok(Usage {
+            used,
+            limit: max.unwrap_or(self.options.max_bytes).min(map - map / 5),
+            free: room::free_bytes(&self.dir)?,
+            needed: self.options.margin_bytes.saturating_add(missing),
+        })
+    }
+
+    /// Whether the reserve is there.
+    #[must_use]
+    pub fn has_reserve(&self) -> bool {
+        room::reserved(&self.reserve_path(), self.options.reserve_bytes)
+    }
+
+    /// Gives the reserve back to the disk, so that acknowledgements and removals find pages; tells whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn release_reserve(&self) -> Result<bool> {
+        room::release(&self.reserve_path())
+    }
+
+    /// Allocates the reserve again; tells whether it is there now.
+    ///
+    /// # Errors
+    /// [`Error::Io`], but not for a full disk.
+    pub fn restore_reserve(&self) -> Result<bool> {
+        room::reserve(&self.reserve_path(), self.options.reserve_bytes)
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        self.dir.join("reserve")
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where transactions that read begin")]
+fn begin_read(env: &Env) -> Result<heed::RoTxn<'_, heed::WithoutTls>> {
+    env.read_txn().map_err(Error::lmdb("beginning to read"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where transactions that write begin")]
+fn begin_write(env: &Env) -> Result<Write<'_>> {
+    env.write_txn().map_err(Error::lmdb("beginning to write"))
+}

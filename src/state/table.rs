@@ -1,0 +1,398 @@
+//! Typed tables over LMDB's byte tables.
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+use heed::types::Bytes;
+
+use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
+use super::error::{Error, Result};
+use super::key::{KeyPart, Prefix};
+use super::{Read, Write};
+
+/// How the values of a table become bytes.
+pub trait Codec<V> {
+    /// The bytes of a value.
+    ///
+    /// # Errors
+    /// [`Unwritable`] if it has none.
+    fn encode(value: &V) -> Result<Vec<u8>, Unwritable>;
+
+    /// The value of bytes.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if they are none.
+    fn decode(bytes: &[u8]) -> Result<V, Unreadable>;
+
+    /// Newest version of a value that may be replaced, if values have versions.
+    fn version() -> Option<u16>;
+}
+
+/// Records in versioned, checksummed envelopes.
+#[derive(Debug, Clone, Copy)]
+pub enum Enveloped {}
+
+/// Values that are derived from records and encoded like keys.
+#[derive(Debug, Clone, Copy)]
+pub enum Plain {}
+
+impl<V: Record> Codec<V> for Enveloped {
+    fn encode(value: &V) -> Result<Vec<u8>, Unwritable> {
+        envelope::seal(value)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<V, Unreadable> {
+        envelope::open(bytes)
+    }
+
+    fn version() -> Option<u16> {
+        Some(V::VERSION)
+    }
+}
+
+impl<V: KeyPart> Codec<V> for Plain {
+    fn encode(value: &V) -> Result<Vec<u8>, Unwritable> {
+        let mut out = Vec::new();
+        value.encode_value(&mut out);
+        Ok(out)
+    }
+
+    fn decode(mut bytes: &[u8]) -> Result<V, Unreadable> {
+        let value = V::decode_value(&mut bytes).map_err(|bad| Unreadable::Damaged(bad.to_string()))?;
+        match bytes.len() {
+            0 => Ok(value),
+            left => Err(Unreadable::Damaged(format!("{left} bytes after the value's end"))),
+        }
+    }
+
+    fn version() -> Option<u16> {
+        None
+    }
+}
+
+/// A table of records.
+pub type Table<K, V> = Rows<K, V, Enveloped>;
+
+/// A table derived from records.
+pub type Index<K, V> = Rows<K, V, Plain>;
+
+pub(super) type ByteTable<'e> = heed::Database<'e, Bytes, Bytes>;
+
+/// A handle on a table: reads take a read or a write transaction, writes a write transaction.
+pub struct Rows<K, V, C> {
+    name: &'static str,
+    bytes: ByteTable<'static>,
+    types: PhantomData<fn(K, C) -> V>,
+}
+
+impl<K, V, C> Clone for Rows<K, V, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V, C> Copy for Rows<K, V, C> {}
+
+impl<K, V, C> std::fmt::Debug for Rows<K, V, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Rows").field(&self.name).finish()
+    }
+}
+
+impl<K, V, C> Rows<K, V, C> {
+    pub(super) const fn new(name: &'static str, bytes: ByteTable<'static>) -> Self {
+        Self { name, bytes, types: PhantomData }
+    }
+
+    /// Name of the table.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Number of rows.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`].
+    pub fn len(&self, txn: &Read<'_>) -> Result<u64> {
+        self.bytes.len(txn).map_err(Error::lmdb("counting rows"))
+    }
+
+    /// Whether there are no rows.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`].
+    pub fn is_empty(&self, txn: &Read<'_>) -> Result<bool> {
+        self.len(txn).map(|rows| rows == 0)
+    }
+
+    pub(super) fn bytes(&self) -> ByteTable<'static> {
+        self.bytes
+    }
+}
+
+impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
+    /// The row of a key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::TooNew`] if it cannot be read.
+    pub fn get(&self, txn: &Read<'_>, key: &K) -> Result<Option<V>> {
+        let bytes = self.bytes.get(txn, &key.to_bytes()).map_err(Error::lmdb("reading a row"))?;
+        bytes.map(|bytes| C::decode(bytes).map_err(|why| self.unreadable(why, || key.shown()))).transpose()
+    }
+
+    /// The row of a key that other rows refer to.
+    ///
+    /// # Errors
+    /// As [`Self::get`], and [`Error::Missing`] if there is none.
+    pub fn require(&self, txn: &Read<'_>, key: &K) -> Result<V> {
+        self.get(txn, key)?.ok_or_else(|| Error::Missing { table: self.name, key: key.shown() })
+    }
+
+    /// Whether a key has a row; the row is not decoded.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`].
+    pub fn contains(&self, txn: &Read<'_>, key: &K) -> Result<bool> {
+        Ok(self.bytes.get(txn, &key.to_bytes()).map_err(Error::lmdb("looking for a row"))?.is_some())
+    }
+
+    /// Writes a row, new or not.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
+    pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        let key_bytes = key.to_bytes();
+        self.keep_newer(txn, &key_bytes, key)?;
+        let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
+        self.bytes.put(txn, &key_bytes, &value).map_err(Error::lmdb("writing a row"))
+    }
+
+    /// Writes a row that must be new.
+    ///
+    /// # Errors
+    /// As [`Self::put`], and [`Error::Exists`].
+    pub fn insert(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        if self.contains(txn, key)? {
+            return Err(Error::Exists { table: self.name, key: key.shown() });
+        }
+        self.put(txn, key, value)
+    }
+
+    /// Removes a row; tells whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
+    pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
+        self.bytes.delete(txn, &key.to_bytes()).map_err(Error::lmdb("removing a row"))
+    }
+
+    /// Rows between two keys, in order.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`] here; each row may have errors of its own.
+    pub fn range<'t>(&self, txn: &'t Read<'_>, keys: impl RangeBounds<K>) -> Result<Entries<'t, K, V, C>> {
+        self.entries(txn, &byte_range(&keys))
+    }
+
+    /// All rows, in order.
+    ///
+    /// # Errors
+    /// As for [`Self::range`].
+    pub fn iter<'t>(&self, txn: &'t Read<'_>) -> Result<Entries<'t, K, V, C>> {
+        self.range(txn, ..)
+    }
+
+    /// Rows whose keys begin with a prefix, in order.
+    ///
+    /// # Errors
+    /// As for [`Self::range`].
+    pub fn prefix<'t>(&self, txn: &'t Read<'_>, prefix: &impl Prefix<K>) -> Result<Entries<'t, K, V, C>> {
+        self.entries(txn, &prefix_range(prefix))
+    }
+
+    /// First row between two keys; `..` is the first of all.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn first(&self, txn: &Read<'_>, keys: impl RangeBounds<K>) -> Result<Option<(K, V)>> {
+        self.range(txn, keys)?.next().transpose()
+    }
+
+    /// Last row between two keys; `..` is the last of all.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn last(&self, txn: &Read<'_>, keys: impl RangeBounds<K>) -> Result<Option<(K, V)>> {
+        self.last_of(txn, &byte_range(&keys))
+    }
+
+    /// First row whose key begins with a prefix.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn first_in(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<Option<(K, V)>> {
+        self.prefix(txn, prefix)?.next().transpose()
+    }
+
+    /// Last row whose key begins with a prefix.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn last_in(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<Option<(K, V)>> {
+        self.last_of(txn, &prefix_range(prefix))
+    }
+
+    /// First row after a key.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn after(&self, txn: &Read<'_>, key: &K) -> Result<Option<(K, V)>> {
+        self.entries(txn, &(Bound::Excluded(key.to_bytes()), Bound::Unbounded))?.next().transpose()
+    }
+
+    /// At most `limit` rows between two keys. What was collected can be worked on while the table is changed.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn collect_range(&self, txn: &Read<'_>, keys: impl RangeBounds<K>, limit: usize) -> Result<Vec<(K, V)>> {
+        self.range(txn, keys)?.take(limit).collect()
+    }
+
+    /// At most `limit` rows whose keys begin with a prefix.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn collect_prefix(&self, txn: &Read<'_>, prefix: &impl Prefix<K>, limit: usize) -> Result<Vec<(K, V)>> {
+        self.prefix(txn, prefix)?.take(limit).collect()
+    }
+
+    /// The last rows whose keys begin with a prefix, at most `limit`, the last one first.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn collect_last(&self, txn: &Read<'_>, prefix: &impl Prefix<K>, limit: usize) -> Result<Vec<(K, V)>> {
+        let range = prefix_range(prefix);
+        let rows = self.bytes.rev_range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
+        let read = |row: heed::Result<(&[u8], &[u8])>| {
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            self.decode(key, value)
+        };
+        rows.take(limit).map(read).collect()
+    }
+
+    /// At most `limit` rows whose keys begin with a prefix and come after a key: the next slice of a long walk.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn collect_after(
+        &self,
+        txn: &Read<'_>,
+        prefix: &impl Prefix<K>,
+        after: &K,
+        limit: usize,
+    ) -> Result<Vec<(K, V)>> {
+        let (_, end) = prefix_range(prefix);
+        self.entries(txn, &(Bound::Excluded(after.to_bytes()), end))?.take(limit).collect()
+    }
+
+    /// Reads a row that was taken out as bytes.
+    pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
+        let damaged = |reason| Error::Damaged { table: self.name, key: hex(key), reason };
+        let key = K::from_bytes(key).map_err(|bad| damaged(bad.to_string()))?;
+        let value = C::decode(value).map_err(|why| self.unreadable(why, || key.shown()))?;
+        Ok((key, value))
+    }
+
+    fn entries<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Entries<'t, K, V, C>> {
+        let rows = self.bytes.range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))?;
+        Ok(Entries { table: *self, rows })
+    }
+
+    fn last_of(&self, txn: &Read<'_>, range: &ByteRange) -> Result<Option<(K, V)>> {
+        let mut rows = self.bytes.rev_range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))?;
+        let Some(row) = rows.next() else { return Ok(None) };
+        let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+        self.decode(key, value).map(Some)
+    }
+
+    /// A row that a newer Hearth wrote is not replaced, not even by a caller that has not read it.
+    fn keep_newer(&self, txn: &Read<'_>, key_bytes: &[u8], key: &K) -> Result<()> {
+        let Some(known) = C::version() else { return Ok(()) };
+        let Some(old) = self.bytes.get(txn, key_bytes).map_err(Error::lmdb("reading a row"))? else { return Ok(()) };
+        match envelope::version_of(old) {
+            Ok(found) if found > known => Err(Error::TooNew { table: self.name, key: key.shown(), found, known }),
+            Ok(_) => Ok(()),
+            Err(why) => Err(self.unreadable(why, || key.shown())),
+        }
+    }
+
+    fn unreadable(&self, why: Unreadable, key: impl FnOnce() -> String) -> Error {
+        let (table, key) = (self.name, key());
+        match why {
+            Unreadable::TooNew { found } => {
+                Error::TooNew { table, key, found, known: C::version().unwrap_or_default() }
+            }
+            Unreadable::Damaged(reason) => Error::Damaged { table, key, reason },
+        }
+    }
+
+    fn unwritable(&self, why: Unwritable, key: &K) -> Error {
+        let (table, key) = (self.name, key.shown());
+        match why {
+            Unwritable::TooLarge(bytes) => Error::TooLarge { table, key, bytes, max: MAX_BODY_BYTES },
+            Unwritable::Encoding(reason) => Error::Unwritable { table, key, reason },
+        }
+    }
+}
+
+/// Rows in order, as long as the transaction lives.
+pub struct Entries<'t, K, V, C> {
+    table: Rows<K, V, C>,
+    rows: heed::RoRange<'t, Bytes, Bytes>,
+}
+
+impl<K: KeyPart, V, C: Codec<V>> Iterator for Entries<'_, K, V, C> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?.map_err(Error::lmdb("reading a row"));
+        Some(row.and_then(|(key, value)| self.table.decode(key, value)))
+    }
+}
+
+impl<K, V, C> std::fmt::Debug for Entries<'_, K, V, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Entries").field(&self.table.name).finish()
+    }
+}
+
+type ByteRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+fn borrowed(range: &ByteRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
+}
+
+fn byte_range<K: KeyPart>(keys: &impl RangeBounds<K>) -> ByteRange {
+    (keys.start_bound().map(K::to_bytes), keys.end_bound().map(K::to_bytes))
+}
+
+fn prefix_range(prefix: &impl KeyPart) -> ByteRange {
+    let start = prefix.to_bytes();
+    let end = after_prefix(&start).map_or(Bound::Unbounded, Bound::Excluded);
+    (Bound::Included(start), end)
+}
+
+/// The smallest bytes above everything that begins with `prefix`, if there are any.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut end = prefix.get(..=last)?.to_vec();
+    if let Some(byte) = end.last_mut() {
+        *byte = byte.saturating_add(1);
+    }
+    Some(end)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}

@@ -1,0 +1,101 @@
+//! The `tables!` macro: from the one list of tables to handles, creation and generic walks.
+
+use super::envelope::Record;
+use super::key::KeyPart;
+use super::table::{Index, Table};
+
+/// What a table holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Records: the truth.
+    Table,
+    /// Rows derived from records.
+    Index,
+}
+
+impl Kind {
+    /// The word people see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Index => "index",
+        }
+    }
+}
+
+/// What the list says of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Its sentence.
+    pub purpose: &'static str,
+    /// Most bytes a key of it can have.
+    pub max_key_bytes: usize,
+}
+
+/// Somebody who looks at every table without knowing any.
+pub trait Visitor {
+    /// What can go wrong.
+    type Error;
+
+    /// A table of records.
+    ///
+    /// # Errors
+    /// Ends the walk.
+    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<(), Self::Error>;
+
+    /// A table derived from records.
+    ///
+    /// # Errors
+    /// Ends the walk.
+    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<(), Self::Error>;
+}
+
+macro_rules! tables {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident: $key:ty => $value:ty;)+) => {
+        /// Handles on every table.
+        #[derive(Debug, Clone, Copy)]
+        pub struct Tables {
+            $($(#[doc = $doc])+ pub $name: tables!(@handle $kind $key, $value),)+
+        }
+
+        impl Tables {
+            /// What the list says, in its order.
+            pub const ABOUT: &'static [About] = &[$(About {
+                name: stringify!($name),
+                kind: tables!(@kind $kind),
+                purpose: concat!($($doc),+).trim_ascii(),
+                max_key_bytes: <$key as KeyPart>::MAX_BYTES,
+            },)+];
+
+            /// Number of tables.
+            pub(super) const COUNT: usize = Self::ABOUT.len();
+
+            /// Typed handles on the tables, given in the order of the list.
+            pub(super) fn from_bytes(tables: [ByteTable<'static>; Self::COUNT]) -> Self {
+                let [$($name,)+] = tables;
+                Self { $($name: Rows::new(stringify!($name), $name),)+ }
+            }
+
+            /// Shows every table to a visitor, in the order of the list.
+            ///
+            /// # Errors
+            /// The visitor's.
+            pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
+                let mut abouts = Self::ABOUT.iter();
+                $(if let Some(about) = abouts.next() {
+                    visitor.$kind(about, &self.$name)?;
+                })+
+                Ok(())
+            }
+        }
+    };
+    (@handle table $key:ty, $value:ty) => { Table<$key, $value> };
+    (@handle index $key:ty, $value:ty) => { Index<$key, $value> };
+    (@kind table) => { Kind::Table };
+    (@kind index) => { Kind::Index };
+}

@@ -1,0 +1,266 @@
+//! Texts in keys: short ones of our own, and foreign ids of any length.
+
+use sha2::{Digest, Sha256};
+
+use super::key::{BadKey, KeyPart, take, take_tag, take_text};
+use crate::model::entity::Folder;
+use crate::model::id::{ChatId, Counter};
+use crate::model::session::Route;
+use crate::model::{Address, ChannelName, ForeignId, UserId};
+
+/// A short text in a key: a folder, a counter's name, an agent's id of a message, the name of a field.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(String);
+
+/// A text that cannot be part of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadText {
+    /// Over [`Text::MAX_TEXT`].
+    #[error("a name of {bytes} bytes is too long for the store, use at most {max}", max = Text::MAX_TEXT)]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// It contains U+0000.
+    #[error("a name with a NUL character cannot be stored, leave it out")]
+    Nul,
+}
+
+impl Text {
+    /// Longest text, in bytes.
+    pub const MAX_TEXT: usize = 400;
+
+    /// Checks a text.
+    ///
+    /// # Errors
+    /// [`BadText`] if it is too long for a key or contains NUL.
+    pub fn new(text: impl Into<String>) -> Result<Self, BadText> {
+        let text = text.into();
+        if text.len() > Self::MAX_TEXT {
+            return Err(BadText::TooLong { bytes: text.len() });
+        }
+        if text.contains('\0') { Err(BadText::Nul) } else { Ok(Self(text)) }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&Folder> for Text {
+    fn from(folder: &Folder) -> Self {
+        Self(folder.as_str().to_owned()) // at most 64 plain characters
+    }
+}
+
+impl From<Counter> for Text {
+    fn from(counter: Counter) -> Self {
+        Self(counter.name().to_owned()) // two letters
+    }
+}
+
+impl KeyPart for Text {
+    const MAX_BYTES: usize = Self::MAX_TEXT + 1;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.as_bytes());
+        out.push(0);
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        take_text(bytes, Self::MAX_TEXT).map(Self)
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        parts.push(self.0.clone());
+    }
+}
+
+/// A foreign id in a key. Ids that are too long for LMDB's keys are stood for by a digest, so a record under such a key
+/// repeats the complete id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ForeignKey(Form);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Form {
+    Plain(String),
+    Digest([u8; 32]),
+}
+
+/// Names that come from outside.
+pub trait Foreign {
+    /// The name's text.
+    fn text(&self) -> &str;
+}
+
+impl Foreign for ForeignId {
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Foreign for ChannelName {
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl ForeignKey {
+    /// Longest id that is kept as text. Three of them and their ends fit into a key beside everything else.
+    pub const MAX_TEXT: usize = 96;
+
+    const NONE: u8 = 0;
+    const PLAIN: u8 = 1;
+    const DIGEST: u8 = 2;
+
+    /// The key of a name; the empty one has a key like any other.
+    #[must_use]
+    pub fn of(name: &impl Foreign) -> Self {
+        let text = name.text();
+        if text.len() <= Self::MAX_TEXT && !text.contains('\0') {
+            return Self(Form::Plain(text.to_owned()));
+        }
+        Self(Form::Digest(Sha256::digest(text.as_bytes()).into()))
+    }
+
+    /// Key of a person: channel and handle.
+    #[must_use]
+    pub fn user(user: &UserId) -> (Self, Self) {
+        (Self::of(user.channel()), Self::of(user.handle()))
+    }
+
+    /// Key of a chat: channel and platform id.
+    #[must_use]
+    pub fn chat(channel: &ChannelName, platform_id: &ForeignId) -> (Self, Self) {
+        (Self::of(channel), Self::of(platform_id))
+    }
+
+    /// Key of a place where something is said: channel, platform id, thread.
+    #[must_use]
+    pub fn place(address: &Address) -> (Self, Self, Option<Self>) {
+        (Self::of(&address.channel), Self::of(&address.platform_id), address.thread.as_ref().map(Self::of))
+    }
+}
+
+impl KeyPart for ForeignKey {
+    const MAX_BYTES: usize = Self::MAX_TEXT + 2;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            Form::Plain(text) => {
+                out.push(Self::PLAIN);
+                out.extend_from_slice(text.as_bytes());
+                out.push(0);
+            }
+            Form::Digest(digest) => {
+                out.push(Self::DIGEST);
+                out.extend_from_slice(digest);
+            }
+        }
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        match take_tag(bytes)? {
+            Self::PLAIN => take_text(bytes, Self::MAX_TEXT).map(Form::Plain).map(Self),
+            Self::DIGEST => take(bytes).map(Form::Digest).map(Self),
+            other => Err(BadKey(format!("{other} is no kind of foreign id"))),
+        }
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        parts.push(match &self.0 {
+            Form::Plain(text) => text.clone(),
+            Form::Digest(digest) => digest.iter().fold("sha256:".to_owned(), |text, b| text + &format!("{b:02x}")),
+        });
+    }
+}
+
+impl KeyPart for Option<ForeignKey> {
+    const MAX_BYTES: usize = ForeignKey::MAX_BYTES;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(ForeignKey::NONE),
+            Some(key) => key.encode(out),
+        }
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        match bytes.split_first() {
+            Some((&ForeignKey::NONE, rest)) => {
+                *bytes = rest;
+                Ok(None)
+            }
+            _ => ForeignKey::decode(bytes).map(Some),
+        }
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        match self {
+            None => parts.push("-".to_owned()),
+            Some(key) => key.show(parts),
+        }
+    }
+}
+
+/// A session's route in a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RouteKey {
+    /// All of a chat.
+    Shared(ChatId),
+    /// A thread of a chat, or what is said outside of threads.
+    PerThread(ChatId, Option<ForeignKey>),
+    /// Everything an agent hears in mode agent-shared.
+    AgentShared,
+}
+
+impl From<&Route> for RouteKey {
+    fn from(route: &Route) -> Self {
+        match route {
+            Route::Shared(chat) => Self::Shared(*chat),
+            Route::PerThread(chat, thread) => Self::PerThread(*chat, thread.as_ref().map(ForeignKey::of)),
+            Route::AgentShared => Self::AgentShared,
+        }
+    }
+}
+
+impl KeyPart for RouteKey {
+    const MAX_BYTES: usize = 1 + ChatId::MAX_BYTES + ForeignKey::MAX_BYTES;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Shared(chat) => {
+                out.push(1);
+                chat.encode(out);
+            }
+            Self::PerThread(chat, thread) => {
+                out.push(2);
+                chat.encode(out);
+                thread.encode(out);
+            }
+            Self::AgentShared => out.push(3),
+        }
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        match take_tag(bytes)? {
+            1 => ChatId::decode(bytes).map(Self::Shared),
+            2 => Ok(Self::PerThread(ChatId::decode(bytes)?, Option::decode(bytes)?)),
+            3 => Ok(Self::AgentShared),
+            other => Err(BadKey(format!("{other} is no kind of route"))),
+        }
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        match self {
+            Self::Shared(chat) => parts.push(format!("shared:{chat}")),
+            Self::PerThread(chat, thread) => {
+                parts.push(format!("thread:{chat}"));
+                thread.show(parts);
+            }
+            Self::AgentShared => parts.push("agent-shared".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A stand-in for the Anthropic Messages API on a loopback port, so that the real agent CLI can be tested offline.
+//!
+//! What it answers is written in the newest prompt, in double brackets:
+//!
+//! | directive | effect |
+//! |---|---|
+//! | `[[tool NAME JSON]]` | calls a tool; several are called one after the other, each in a round of its own |
+//! | `[[say TEXT]]` | the text of the answer, `{{` and `}}` in it standing for `<` and `>`; |
+//! | | without it the answer is `heard: ` and the prompt without its tags |
+//! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
+//! | `[[delay MS]]` | waits before the answer |
+//! | `[[error STATUS TYPE]]` | an API error instead of an answer |
+//!
+//! Used by the tests of the runner and of the daemon, hence in neither of them.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// A running API; it stops when it is dropped.
+pub(crate) struct FakeApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopped: AtomicBool,
+    answered: AtomicU64,
+    requests: Mutex<Vec<Value>>,
+}
+
+/// What the newest prompt asks for.
+#[derive(Debug, Default)]
+struct Script {
+    tools: Vec<(String, Value)>,
+    say: String,
+    delay: Duration,
+    error: Option<(u16, String)>,
+    /// Tools that were called already.
+    called: usize,
+}
+
+struct Request {
+    method: String,
+    path: String,
+    body: Value,
+}
+
+impl FakeApi {
+    /// Listens on a free port of the loopback interface.
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        let serving = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if serving.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let serving = Arc::clone(&serving);
+                // A client that hangs up in the middle is an ordinary end.
+                std::thread::spawn(move || serve(stream, &serving).ok());
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// For `ANTHROPIC_BASE_URL`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Bodies of the requests for a message, in order.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+}
+
+impl Drop for FakeApi {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        TcpStream::connect(self.address).ok();
+    }
+}
+
+fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let request = read_request(&stream)?;
+    let path = request.path.split('?').next().unwrap_or_default();
+    match (request.method.as_str(), path) {
+        ("POST", "/v1/messages") => answer(&mut stream, shared, &request.body),
+        ("POST", "/v1/messages/count_tokens") => respond(&mut stream, 200, &json!({"input_tokens": 100})),
+        ("HEAD", _) | ("GET", "/") => respond(&mut stream, 200, &Value::Null),
+        _ => respond(&mut stream, 404, &failure("not_found_error", "the stand-in has no such page")),
+    }
+}
+
+fn read_request(stream: &TcpStream) -> std::io::Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header)?;
+        match header.trim_end().split_once(':') {
+            None => break,
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().unwrap()
+            }
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Request { method, path, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Result<()> {
+    shared.requests.lock().unwrap().push(body.clone());
+    let number = shared.answered.fetch_add(1, Ordering::SeqCst);
+    let script = script(body);
+    if script.called == 0 {
+        std::thread::sleep(script.delay);
+    }
+    if let Some((status, kind)) = &script.error {
+        return respond(stream, *status, &failure(kind, "as the prompt asked"));
+    }
+    let (content, reason) = match script.tools.get(script.called) {
+        Some((name, input)) => {
+            (json!({"type": "tool_use", "id": format!("toolu_{number}"), "name": name, "input": input}), "tool_use")
+        }
+        None => (json!({"type": "text", "text": script.say}), "end_turn"),
+    };
+    let message = json!({
+        "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": body["model"],
+        "content": [content], "stop_reason": reason, "stop_sequence": null,
+        "usage": {"input_tokens": 100, "output_tokens": 10},
+    });
+    if body["stream"] == true { stream_message(stream, message) } else { respond(stream, 200, &message) }
+}
+
+/// The message as a series of server-sent events.
+fn stream_message(stream: &mut TcpStream, mut message: Value) -> std::io::Result<()> {
+    let content = message["content"][0].take();
+    let reason = message["stop_reason"].take();
+    message["content"] = json!([]);
+    let (start, delta) = if content["type"] == "text" {
+        (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": content["text"]}))
+    } else {
+        let delta = json!({"type": "input_json_delta", "partial_json": content["input"].to_string()});
+        let mut start = content;
+        start["input"] = json!({});
+        (start, delta)
+    };
+    let events = [
+        json!({"type": "message_start", "message": message}),
+        json!({"type": "content_block_start", "index": 0, "content_block": start}),
+        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 10}}),
+        json!({"type": "message_stop"}),
+    ];
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    for event in events {
+        write!(stream, "event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())?;
+    }
+    stream.flush()
+}
+
+fn respond(stream: &mut TcpStream, status: u16, body: &Value) -> std::io::Result<()> {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status} .\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )?;
+    stream.flush()
+}
+
+fn failure(kind: &str, message: &str) -> Value {
+    json!({"type": "error", "error": {"type": kind, "message": message}})
+}
+
+/// Reads the newest prompt, and what happened since.
+fn script(body: &Value) -> Script {
+    let mut prompts: Vec<String> = Vec::new();
+    let mut script = Script::default();
+    for message in body["messages"].as_array().into_iter().flatten().filter(|message| message["role"] == "user") {
+        match prompt_of(message) {
+            Some(prompt) => {
+                prompts.push(prompt);
+                script.called = 0;
+            }
+            None => script.called += 1,
+        }
+    }
+    let newest = prompts.pop().unwrap_or_default();
+    script.say = format!("heard: {}", newest.trim());
+    for directive in newest.split("[[").skip(1).filter_map(|part| part.split_once("]]")).map(|(directive, _)| directive)
+    {
+        let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
+        let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "tool" => script.tools.push((first.to_owned(), serde_json::from_str(second).unwrap())),
+            "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
+            "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
+            "delay" => script.delay = Duration::from_millis(rest.parse().unwrap()),
+            "error" => script.error = Some((first.parse().unwrap(), second.to_owned())),
+            _ => script.say = format!("the stand-in knows no directive {word}"),
+        }
+    }
+    script
+}
+
+/// What a person wrote in a message, without tags and escapes; `None` for the results of tools.
+fn prompt_of(message: &Value) -> Option<String> {
+    let texts: Vec<&str> = match &message["content"] {
+        Value::String(text) => vec![text],
+        blocks => blocks.as_array()?.iter().filter_map(|block| block["text"].as_str()).collect(),
+    };
+    let text = texts.into_iter().rfind(|text| !text.trim_start().starts_with("<system-reminder>"))?;
+    let without_tags: String =
+        text.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let unescaped = without_tags.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
+    Some(unescaped.replace("&amp;", "&"))
+}
