@@ -186,7 +186,8 @@ fn orphans(files: &Files) -> Vec<String> {
             let words = rust::paths(&rust::code(text));
             words.windows(2).any(|pair| pair[0].segments == ["mod"] && pair[1].segments == [name])
         };
-        if !roots.iter().filter_map(|root| files.get(root)).any(declared) {
+        let borrowed = |text: &String| text.contains("#[path = \"") && text.contains(&format!("/{path}\"]"));
+        if !roots.iter().filter_map(|root| files.get(root)).any(declared) && !files.values().any(borrowed) {
             found.push(format!("{path}: no `mod {name}` leads to it"));
         }
     }
@@ -280,6 +281,11 @@ fn files_that_nothing_leads_to_are_found() {
         ("tests/it/tidy.rs", ""),
     ]);
     assert_eq!(orphans(&connected), Vec::<String>::new());
+    let borrowed = files(&[
+        ("tests/it/fake.rs", ""),
+        ("container/x/tests/main.rs", "#[path = \"../../../tests/it/fake.rs\"]\nmod fake;"),
+    ]);
+    assert_eq!(orphans(&borrowed), Vec::<String>::new());
     let lost = files(&[("tests/it/main.rs", "// mod lost;"), ("tests/it/lost.rs", ""), ("src/channel/x.rs", "")]);
     assert_eq!(orphans(&lost).len(), 2);
 }

@@ -77,6 +77,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/mailbox/", "the wire contract is JSON"),
             ("src/contracts/", "so are the other file contracts"),
             ("src/runtime/", "so is the API of a container engine"),
+            ("src/daemon/desk.rs", "what is typed at a terminal gets its payload"),
             ("src/socket", "so are requests and answers"),
             ("src/cli/", "and what programs read"),
             ("src/state/dump", "the dump prints JSON lines"),
