@@ -1,6 +1,7 @@
 //! Hearth: a host daemon for personal AI agents.
 
 pub mod channel;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod daemon;

@@ -7,6 +7,8 @@
 #[macro_use]
 mod tables;
 
+pub mod check;
+pub mod dump;
 mod env;
 pub mod envelope;
 pub mod error;
@@ -22,6 +24,7 @@ pub mod store;
 pub mod table;
 pub mod text_key;
 
+pub use check::Violation;
 pub use error::{Error, Result};
 pub use key::{KeyPart, Prefix};
 pub use meta::{Meta, Number};
@@ -37,3 +40,6 @@ pub type Read<'t> = heed::RoTxn<'t>;
 
 /// A transaction that writes. Only [`Store`] begins and commits one.
 pub type Write<'t> = heed::RwTxn<'t>;
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use heed::types::Bytes;
 
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
-use super::key::{KeyPart, Prefix};
+use super::key::{BadKey, KeyPart, Prefix};
 use super::{Read, Write};
 
 /// How the values of a table become bytes.
@@ -296,12 +296,48 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.entries(txn, &(Bound::Excluded(after.to_bytes()), end))?.take(limit).collect()
     }
 
+    /// The highest key; its row is not decoded.
+    pub(super) fn last_key(&self, txn: &Read<'_>) -> Result<Option<K>> {
+        let Some((key, _)) = self.bytes.last(txn).map_err(Error::lmdb("reading a row"))? else { return Ok(None) };
+        let damaged = |bad: BadKey| Error::Damaged { table: self.name, key: hex(key), reason: bad.to_string() };
+        K::from_bytes(key).map(Some).map_err(damaged)
+    }
+
+    /// Copies rows out as they lie, after a key: at most so many, and no more once they have so many bytes.
+    pub(super) fn slice(
+        &self,
+        txn: &Read<'_>,
+        after: Option<&[u8]>,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<ByteRow>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let range: (Bound<&[u8]>, Bound<&[u8]>) = (start, Bound::Unbounded);
+        let mut rows = Vec::new();
+        let mut bytes = 0_usize;
+        for row in self.bytes.range(txn, &range).map_err(Error::lmdb("opening a cursor"))? {
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
+            rows.push((key.to_vec(), value.to_vec()));
+            if rows.len() >= max_rows || bytes >= max_bytes {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
     /// Reads a row that was taken out as bytes.
     pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
         let damaged = |reason| Error::Damaged { table: self.name, key: hex(key), reason };
         let key = K::from_bytes(key).map_err(|bad| damaged(bad.to_string()))?;
         let value = C::decode(value).map_err(|why| self.unreadable(why, || key.shown()))?;
         Ok((key, value))
+    }
+
+    /// Writes any bytes as a row, to see what becomes of them.
+    #[cfg(test)]
+    pub(super) fn put_bytes(&self, txn: &mut Write<'_>, key: &K, value: &[u8]) -> Result<()> {
+        self.bytes.put(txn, &key.to_bytes(), value).map_err(Error::lmdb("writing a row"))
     }
 
     fn entries<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Entries<'t, K, V, C>> {
@@ -366,6 +402,9 @@ impl<K, V, C> std::fmt::Debug for Entries<'_, K, V, C> {
         f.debug_tuple("Entries").field(&self.table.name).finish()
     }
 }
+
+/// Key and value of a row as they lie in the store.
+pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
 
 type ByteRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 

@@ -13,6 +13,8 @@
 //!
 //! Used by the tests of the runner and of the daemon, hence in neither of them.
 
+#![allow(dead_code, reason = "each crate that includes this file uses a part of it")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

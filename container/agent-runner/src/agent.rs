@@ -64,15 +64,20 @@ impl AgentHalf {
             .collect())
     }
 
-    /// The highest number among the outgoing messages that the host has not consumed yet.
+    /// The highest number among the outgoing messages that the host has not consumed yet, by what they say and by what
+    /// their names say, since a file may be unreadable and files may have been written for a message that was not.
     pub(crate) fn highest_number(&self) -> Result<u64, Error> {
         let mut highest = 0;
+        for name in names(&self.out_dir().join(FILES_DIR))? {
+            highest = highest.max(number_in(&name));
+        }
         for name in names(&self.out_dir())?.iter().filter(|name| OutId::from_file_name(name).is_some()) {
+            highest = highest.max(number_in(name));
             match read_json::<OutMessage>(&self.out_dir().join(name)) {
                 Ok(out) => highest = highest.max(out.number),
                 Err(error) if error.is_gone() => {}
                 Err(error) => {
-                    log::note(format_args!("an earlier answer cannot be read: {error}; its number is unknown"))
+                    log::note(format_args!("an earlier answer cannot be read: {error}; only its name is used"))
                 }
             }
         }
@@ -205,6 +210,11 @@ impl AgentHalf {
             crate::life::die();
         }
     }
+}
+
+/// The number in an id of this program, `<incarnation>-<number>-<seq>`; 0 for other ids.
+fn number_in(id: &str) -> u64 {
+    id.split('-').nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 fn names(dir: &Path) -> Result<Vec<String>, Error> {

@@ -128,6 +128,7 @@ impl<'a> Report<'a> {
 
     /// The provider did something.
     pub(crate) fn progress(&mut self) -> Result<(), TurnError> {
+        self.desk.gate.check()?;
         self.desk.state.progress()?;
         Ok(())
     }

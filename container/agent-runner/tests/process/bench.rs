@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Long enough for a slow machine; nothing waits so long when things work.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
 

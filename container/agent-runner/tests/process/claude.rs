@@ -131,3 +131,21 @@ fn words_find_their_destinations_and_new_ones_are_known_at_once() {
     assert!(last["system"].to_string().contains("office"), "a resumed conversation gets the new instructions");
     assert!(last["messages"].to_string().contains("hello"), "and keeps its history");
 }
+
+#[test]
+fn model_effort_and_blocked_tools_reach_the_api() {
+    let Some((mut bench, api)) = bench() else { return };
+    bench.context.provider.model = Some("claude-test-model".to_owned());
+    bench.context.provider.effort = Some("low".to_owned());
+    bench.context.blocked_tools = vec!["WebFetch".to_owned()];
+    bench.publish();
+    bench.say(2, "hello");
+    let _runner = start(&bench, &api);
+    bench.ended(2);
+    let request = api.requests().pop().unwrap();
+    assert_eq!(request["model"], "claude-test-model");
+    let tools: Vec<&str> =
+        request["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(tools.contains(&"Bash"), "{tools:?}");
+    assert!(!tools.contains(&"WebFetch") && !tools.contains(&"AskUserQuestion"), "{tools:?}");
+}

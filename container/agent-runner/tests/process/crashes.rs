@@ -56,6 +56,38 @@ fn killed_after_any_step_the_turn_is_done_once_more_or_was_done() {
     assert!(steps > 15, "only {steps} steps were seen");
 }
 
+/// Several messages end one after the other, the one whose ack names the answers first: whatever the moment of a kill,
+/// each message's words are in an answer that stands, and no answer stands twice.
+#[test]
+fn killed_between_the_acks_of_a_turn_nothing_is_lost() {
+    for steps in 1.. {
+        let mut bench = Bench::new("echo");
+        bench.say(2, "first");
+        bench.say(4, "second");
+        let mut runner = bench.start_with(|command| {
+            command.env("HEARTH_TEST_CRASH_AFTER_STEPS", steps.to_string());
+        });
+        let done = wait_for("the crash or the end", || {
+            let crashed = runner.ended().is_some();
+            let done =
+                bench.acks().contains_key("2.1.completed.json") && bench.acks().contains_key("4.1.completed.json");
+            if crashed { Some(false) } else { done.then_some(true) }
+        });
+        runner.kill();
+        bench.next_incarnation();
+        let _next = bench.start();
+        let (first, second) = (bench.texts(2), bench.texts(4));
+        if first.is_empty() {
+            assert_eq!(second, ["echo: first\nsecond"], "after step {steps}");
+        } else {
+            assert_eq!((first, second), (vec!["echo: first".to_owned()], vec!["echo: first\nsecond".to_owned()]));
+        }
+        if done {
+            return;
+        }
+    }
+}
+
 /// Whoever reads a file that is not a temporary one finds all of it.
 fn check_files_are_whole(bench: &Bench) {
     bench.acks();

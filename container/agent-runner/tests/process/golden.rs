@@ -78,4 +78,7 @@ fn files_of_the_next_version_are_refused() {
     let error = bench.ended(12).error.unwrap();
     assert!(error.contains("version 2"), "{error}");
     assert!(runner.stderr().contains("conversations begin anew"), "{}", runner.stderr());
+    bench.say(14, "hello");
+    let ack = bench.ended(14);
+    assert_eq!(ack.out[0].as_str(), "3-15-14", "what cannot be read is not written over");
 }

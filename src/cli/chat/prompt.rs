@@ -1,0 +1,113 @@
+//! The screen of a conversation: line editing with history on a terminal, plain lines otherwise.
+
+use std::path::Path;
+use std::sync::mpsc::Sender;
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+
+use super::Event;
+use crate::cli::{Done, Failure, line, out};
+
+/// What is typed at.
+const PROMPT: &str = "> ";
+/// Longest line that is read from a pipe.
+const LINE_MAX: usize = 256 * 1024;
+
+/// Where messages are shown.
+pub(super) enum Screen {
+    /// Standard output.
+    Plain,
+    /// Above the line that is being typed.
+    Interactive(Box<dyn rustyline::ExternalPrinter>),
+}
+
+impl Screen {
+    /// Standard output.
+    pub(super) const fn plain() -> Self {
+        Self::Plain
+    }
+
+    /// Whether somebody is typing.
+    pub(super) const fn is_interactive(&self) -> bool {
+        matches!(self, Self::Interactive(_))
+    }
+
+    /// Shows a message; who speaks is only shown where several may.
+    pub(super) fn show(&mut self, speaker: Option<&str>, text: &str, files: &[String]) -> Done {
+        let mut shown = printable(text);
+        for file in files {
+            shown.push_str(&format!("\n[file] {}", printable(file)));
+        }
+        match self {
+            Self::Plain => out::line(&shown),
+            Self::Interactive(printer) => {
+                let speaker = printable(speaker.unwrap_or("hearth"));
+                printer.print(format!("{speaker}: {shown}\n")).map_err(Failure::from)
+            }
+        }
+    }
+}
+
+/// Control characters of a message would move the cursor or worse; line ends and tabs stay.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+/// Reads lines from a terminal, with editing and a history that lasts.
+pub(super) fn interactive(history: &Path, events: Sender<Event>) -> Result<Screen, Failure> {
+    let config = Config::builder().max_history_size(1_000)?.auto_add_history(true).build();
+    let mut editor: Editor<(), FileHistory> = Editor::with_history(config, FileHistory::new())?;
+    // The first conversation has no history yet.
+    drop(editor.load_history(history));
+    let printer = editor.create_external_printer()?;
+    let history = history.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let event = match editor.readline(PROMPT) {
+                Ok(text) => Event::Typed(text),
+                Err(ReadlineError::Interrupted | ReadlineError::Eof) => Event::InputOver,
+                Err(error) => Event::Closed(error.to_string()),
+            };
+            let over = !matches!(event, Event::Typed(_));
+            if let Err(error) = editor.save_history(&history) {
+                tracing::debug!(%error, "the history could not be saved");
+            }
+            if events.send(event).is_err() || over {
+                return;
+            }
+        }
+    });
+    Ok(Screen::Interactive(Box::new(printer)))
+}
+
+/// Reads lines from a pipe or a file.
+pub(super) fn piped(events: Sender<Event>) -> Screen {
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        loop {
+            let event = match line::read(&mut input, LINE_MAX) {
+                Ok(Some(Ok(text))) => Event::Typed(String::from_utf8_lossy(&text).into_owned()),
+                Ok(Some(Err(reason))) => Event::Closed(reason),
+                Ok(None) => Event::InputOver,
+                Err(error) => Event::Closed(error.to_string()),
+            };
+            let over = !matches!(event, Event::Typed(_));
+            if events.send(event).is_err() || over {
+                return;
+            }
+        }
+    });
+    Screen::Plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn a_message_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\r\u{7}\nc\td"), "a[2Jb\nc\td");
+    }
+}

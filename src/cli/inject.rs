@@ -1,0 +1,63 @@
+//! `hearth inject`.
+
+use clap::Args;
+
+use super::local::{Host, host};
+use super::{Done, Failure, out};
+use crate::channel::event;
+use crate::config::Paths;
+use crate::model::input::Input;
+use crate::model::report::Reply;
+use crate::socket::client::unexpected;
+use crate::socket::protocol::{Request, Response};
+use crate::socket::shape::RoutedJson;
+
+#[derive(Debug, Args)]
+pub(super) struct InjectArgs {
+    /// Only say what would become of the events
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Takes one event per line and prints one result per line. Lines that are no events get a result that says why; the
+/// command fails at its end if there were any.
+pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
+    let mut host = host(paths)?;
+    let mut input = std::io::stdin().lock();
+    let mut refused = 0_usize;
+    while let Some(line) = super::line::read(&mut input, event::EVENT_BYTES_MAX)? {
+        let result = match line {
+            Ok(line) if line.trim_ascii().is_empty() => continue,
+            Ok(line) => one(&mut host, &line, args.dry_run)?,
+            Err(message) => RoutedJson::invalid("invalid_event", message),
+        };
+        refused += usize::from(result.error.is_some());
+        out::json(&result)?;
+    }
+    if refused > 0 {
+        return Err(Failure::Failed(format!("{refused} of the lines were not taken in; their results say why")));
+    }
+    Ok(())
+}
+
+fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failure> {
+    let parsed = match event::parse(line) {
+        Ok(event) => event,
+        Err(error) => return Ok(RoutedJson::invalid("invalid_event", error.to_string())),
+    };
+    match host {
+        Host::Store(local) => match local.submit(Input::Inbound(Box::new(parsed)), dry_run)? {
+            Reply::Routed(report) => Ok(RoutedJson::from(&report)),
+            Reply::Refused(refusal) => Ok(RoutedJson::invalid(refusal.code, refusal.message)),
+            Reply::Done | Reply::Configured(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+        },
+        Host::Daemon(client) => {
+            let event = serde_json::from_slice(line)?;
+            match client.ask(&Request::Inject { event, dry_run })? {
+                Response::Routed(result) => Ok(result),
+                Response::Refused { code, message } => Ok(RoutedJson::invalid(&code, message)),
+                other => Err(unexpected(other).into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Commands without a daemon: the same inputs, put through an engine of their own. What they cause is carried out by the
+//! next daemon, which finds everything in the tables.
+
+use super::Failure;
+use crate::clock;
+use crate::config::Paths;
+use crate::daemon::{groups_path, open_store};
+use crate::engine::commit::{Engine, Submission};
+use crate::model::input::Input;
+use crate::model::policy::Policy;
+use crate::model::report::Reply;
+use crate::socket::client::{Client, Error};
+
+/// Whoever can carry out an input.
+pub(super) enum Host {
+    /// A daemon.
+    Daemon(Client),
+    /// The store itself.
+    Store(Local),
+}
+
+/// A store without a daemon.
+pub(super) struct Local {
+    engine: Engine,
+    run: u64,
+}
+
+/// Talks to the daemon if there is one, else opens the store; makes it if there is none.
+pub(super) fn host(paths: &Paths) -> Result<Host, Failure> {
+    match Client::connect(paths) {
+        Ok(client) => Ok(Host::Daemon(client)),
+        Err(Error::NotRunning { .. }) => Ok(Host::Store(open(paths)?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn open(paths: &Paths) -> Result<Local, Failure> {
+    paths.create()?;
+    let store = open_store(paths)?;
+    for warning in store.warnings() {
+        super::out::note(&format!("warning: {warning}"));
+    }
+    let run = store.read(|db, txn| db.meta.require(txn, &()))?.runs;
+    Ok(Local { engine: Engine::new(store, Policy::STANDARD, groups_path(paths)), run })
+}
+
+impl Local {
+    /// Carries out one input.
+    pub(super) fn submit(&self, input: Input, dry_run: bool) -> Result<Reply, Failure> {
+        let group = [Submission { input, dry_run }];
+        let answer = self.engine.commit(&group, clock::once(self.run))?.pop();
+        match answer {
+            Some(Ok(applied)) => self.go_on(applied),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(Failure::Failed("the engine gave no answer".to_owned())),
+        }
+    }
+
+    /// Work that was too large for one transaction goes on at once; other effects wait for a daemon.
+    fn go_on(&self, applied: crate::engine::Applied) -> Result<Reply, Failure> {
+        for effect in applied.effects {
+            if let crate::model::Effect::Continue(rest) = effect {
+                self.submit(Input::Continue(rest), false)?;
+            }
+        }
+        Ok(applied.reply)
+    }
+}

@@ -1,0 +1,131 @@
+//! What people type: one file per group of commands. Tables for people, `--json` for programs; 0 done, 1 failed, 2 usage.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Paths;
+
+mod apply;
+mod chat;
+mod check;
+mod inject;
+mod line;
+mod local;
+mod out;
+mod serve;
+mod status;
+
+/// A host daemon for personal AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "hearth", version, about, max_term_width = 100, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Flags of every command, before or after its name.
+#[derive(Debug, Args)]
+struct Global {
+    /// Data directory [default: $HEARTH_DATA, else hearth under the XDG data directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Set up what is missing, start, and talk here
+    Up(chat::UpArgs),
+    /// Run the daemon in the foreground
+    Run,
+    /// Talk to an agent; with TEXT ask one question, print its answers, leave
+    Chat(chat::ChatArgs),
+    /// Make agents, users and chats be as a file says
+    Apply(apply::ApplyArgs),
+    /// Take inbound events, one JSON object per line on standard input
+    Inject(inject::InjectArgs),
+    /// Show what runs, what waits and what is wrong
+    Status,
+    /// Prove that the store agrees with itself
+    Check,
+    /// The runner of an agent's process
+    #[command(hide = true)]
+    Agent,
+}
+
+/// A failed command: what to tell people.
+#[derive(Debug)]
+enum Failure {
+    /// It did not work.
+    Failed(String),
+    /// It was told already.
+    Told,
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Many errors name their cause in their own words.
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        Self::Failed(text)
+    }
+}
+
+type Done = Result<(), Failure>;
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if matches!(cli.command, Command::Agent) {
+        return agent_runner::main_from_env();
+    }
+    start_log(matches!(cli.command, Command::Run));
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Failed(message)) => {
+            out::error(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Done {
+    let paths = Paths::find(cli.global.data.as_deref())?;
+    let json = cli.global.json;
+    match cli.command {
+        Command::Up(args) => chat::up(&paths, &args, json),
+        Command::Run => serve::run(&paths),
+        Command::Chat(args) => chat::chat(&paths, &args, json),
+        Command::Apply(args) => apply::apply(&paths, &args, json),
+        Command::Inject(args) => inject::inject(&paths, &args),
+        Command::Status => status::status(&paths, json),
+        Command::Check => check::check(&paths, json),
+        Command::Agent => Ok(()),
+    }
+}
+
+/// One-shot commands say only what is wrong; the daemon says what it does. `HEARTH_LOG` overrides.
+fn start_log(daemon: bool) {
+    let default = if daemon { "hearth=info,warn" } else { "warn" };
+    let wanted = crate::config::env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|_| default.into());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // A second logger in one process is refused; there is only this one.
+    drop(log.try_init());
+}

@@ -1,0 +1,234 @@
+//! `hearth status`: what runs, what waits, what is wrong. Reads the store beside the daemon.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Done, Failure, out};
+use crate::config::Paths;
+use crate::model::delivery::OutState;
+use crate::model::entity::ProviderKind;
+use crate::model::incarnation::Phase;
+use crate::socket::client::{Client, Error};
+use crate::socket::protocol::{DaemonStatus, Request, Response};
+use crate::state::{self, Read, Reader, Tables};
+
+/// The answer of `hearth status --json`.
+#[derive(Debug, Serialize)]
+struct Status {
+    data: String,
+    /// What only a running daemon knows; null without one.
+    daemon: Option<DaemonStatus>,
+    agents: Vec<AgentStatus>,
+    chats: u64,
+    sessions: u64,
+    incarnations: Vec<IncarnationStatus>,
+    messages: MessageCounts,
+    outbound: OutboundCounts,
+    dropped: u64,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct AgentStatus {
+    folder: String,
+    provider: String,
+    /// Pending and claimed messages that ask for a turn.
+    waiting: u64,
+    /// Whether it runs with the rights of the user.
+    unconfined: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct IncarnationStatus {
+    session: String,
+    incarnation: u32,
+    agent: String,
+    phase: String,
+    started: String,
+    tool: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct MessageCounts {
+    total: u64,
+    due: u64,
+    claimed: u64,
+    scheduled: u64,
+    backing_off: u64,
+    context: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OutboundCounts {
+    total: u64,
+    undelivered: u64,
+    /// First messages of lanes that wait, by why.
+    waiting_for: BTreeMap<String, u64>,
+}
+
+/// Shows the state of things.
+pub(super) fn status(paths: &Paths, json: bool) -> Done {
+    let mut warnings = Vec::new();
+    let daemon = match ask(paths) {
+        Ok(daemon) => daemon,
+        Err(error) => {
+            warnings.push(error.to_string());
+            None
+        }
+    };
+    let reader = Reader::open(paths.data())?;
+    let mut status = reader.read(|db, txn| collect(db, txn)).map_err(|error: state::Error| Failure::from(error))?;
+    status.data = paths.data().display().to_string();
+    status.daemon = daemon;
+    warnings.append(&mut status.warnings);
+    if status.daemon.is_none() {
+        warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
+    }
+    status.warnings = warnings;
+    if json { out::json(&status) } else { print(&status) }
+}
+
+fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
+    match Client::connect(paths) {
+        Ok(mut client) => match client.ask(&Request::Status)? {
+            Response::Status(status) => Ok(Some(status)),
+            other => Err(crate::socket::client::unexpected(other)),
+        },
+        Err(Error::NotRunning { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
+    let agents = agents(db, txn)?;
+    let warnings = agents
+        .iter()
+        .filter(|agent| agent.unconfined)
+        .map(|agent| format!("agent {} is unconfined: it has the rights of the user who runs Hearth", agent.folder))
+        .collect();
+    Ok(Status {
+        data: String::new(),
+        daemon: None,
+        agents,
+        chats: db.chats.len(txn)?,
+        sessions: db.sessions.len(txn)?,
+        incarnations: incarnations(db, txn)?,
+        messages: MessageCounts {
+            total: db.messages.len(txn)?,
+            due: db.ready.len(txn)?,
+            claimed: db.claims.len(txn)?,
+            scheduled: db.later.len(txn)?,
+            backing_off: db.retries.len(txn)?,
+            context: db.context.len(txn)?,
+        },
+        outbound: outbound(db, txn)?,
+        dropped: db.dropped.len(txn)?,
+        warnings,
+    })
+}
+
+fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error> {
+    let mut agents = Vec::new();
+    for row in db.agents.iter(txn)? {
+        let (id, agent) = row?;
+        if agent.archived.is_some() {
+            continue;
+        }
+        let provider = match agent.settings.provider {
+            ProviderKind::Echo => "echo",
+            ProviderKind::Command => "command",
+            ProviderKind::Claude => "claude",
+        };
+        agents.push(AgentStatus {
+            folder: agent.folder.to_string(),
+            provider: provider.to_owned(),
+            waiting: db.backlog.get(txn, &id)?.unwrap_or(0),
+            unconfined: agent.settings.unconfined,
+        });
+    }
+    Ok(agents)
+}
+
+fn incarnations(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.live.iter(txn)? {
+        let (session, number) = row?;
+        let incarnation = db.incarnations.require(txn, &(session, number))?;
+        let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &session)?;
+        let agent = db.sessions.require(txn, &(fingerprint, discriminator, session))?.agent;
+        let phase = match &incarnation.phase {
+            Phase::Starting => "starting".to_owned(),
+            Phase::Running => "running".to_owned(),
+            Phase::Stopping { why, .. } => format!("stopping ({})", why.as_str()),
+            Phase::Collecting { .. } => "collecting".to_owned(),
+            Phase::Closed { .. } => "closed".to_owned(),
+        };
+        found.push(IncarnationStatus {
+            session: session.to_string(),
+            incarnation: number,
+            agent: db.agents.require(txn, &agent)?.folder.to_string(),
+            phase,
+            started: incarnation.started.to_string(),
+            tool: incarnation.tool.map(|tool| tool.name),
+        });
+    }
+    Ok(found)
+}
+
+fn outbound(db: &Tables, txn: &Read<'_>) -> Result<OutboundCounts, state::Error> {
+    let mut waiting_for = BTreeMap::new();
+    for row in db.lane_heads.iter(txn)? {
+        let ((_, id), ()) = row?;
+        let why = match db.outbound.require(txn, &id)?.state {
+            OutState::Attempting { .. } => "an attempt under way".to_owned(),
+            OutState::Waiting { after, .. } => after.unwrap_or_else(|| "its turn".to_owned()),
+            _ => continue,
+        };
+        *waiting_for.entry(why).or_insert(0) += 1;
+    }
+    Ok(OutboundCounts {
+        total: db.outbound.len(txn)?,
+        undelivered: db.lanes.len(txn)?.saturating_add(db.outbound_later.len(txn)?),
+        waiting_for,
+    })
+}
+
+fn print(status: &Status) -> Done {
+    out::line(&format!("data      {}", status.data))?;
+    match &status.daemon {
+        Some(daemon) => out::line(&format!(
+            "daemon    running (pid {}, version {}, runtime {}, {} terminals, {} inputs queued)",
+            daemon.pid, daemon.version, daemon.runtime, daemon.terminals, daemon.queued
+        ))?,
+        None => out::line("daemon    not running")?,
+    }
+    let MessageCounts { total, due, claimed, scheduled, backing_off, context } = status.messages;
+    out::line(&format!(
+        "messages  {total} in all: {due} due, {claimed} claimed, {backing_off} backing off, {scheduled} scheduled, {context} context"
+    ))?;
+    out::line(&format!("outbound  {} in all, {} undelivered", status.outbound.total, status.outbound.undelivered))?;
+    for (why, count) in &status.outbound.waiting_for {
+        out::line(&format!("          {count} lanes wait: {why}"))?;
+    }
+    out::line(&format!("refused   {}", status.dropped))?;
+    if !status.agents.is_empty() {
+        out::line("")?;
+        let row = |agent: &AgentStatus| vec![agent.folder.clone(), agent.provider.clone(), agent.waiting.to_string()];
+        out::table(&["AGENT", "PROVIDER", "WAITING"], status.agents.iter().map(row).collect())?;
+    }
+    if !status.incarnations.is_empty() {
+        out::line("")?;
+        let row = |one: &IncarnationStatus| {
+            let tool = one.tool.clone().unwrap_or_default();
+            let name = format!("{}.{}", one.session, one.incarnation);
+            vec![name, one.agent.clone(), one.phase.clone(), one.started.clone(), tool]
+        };
+        out::table(
+            &["INCARNATION", "AGENT", "PHASE", "STARTED", "TOOL"],
+            status.incarnations.iter().map(row).collect(),
+        )?;
+    }
+    status.warnings.iter().for_each(|warning| out::note(&format!("warning: {warning}")));
+    Ok(())
+}

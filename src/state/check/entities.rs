@@ -1,0 +1,117 @@
+//! References between entities, and sessions with their incarnations.
+
+use super::{Check, readable};
+use crate::model::entity::{Destination, Role};
+use crate::state::{ForeignKey, Result};
+
+/// What entities refer to is there; keys say who the records say.
+pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.wirings, |check, key, _| {
+        check.refers((&db.wirings, &key), (&db.chats, &key.0))?;
+        check.refers((&db.wirings, &key), (&db.agents, &key.1))
+    })?;
+    check.each(&db.users, |check, key, user| {
+        if key != ForeignKey::user(&user.id) {
+            check.report(&db.users, &key, "the key is another person's");
+        }
+        Ok(())
+    })?;
+    check.each(&db.roles, |check, key, grant| {
+        if (&key.0, &key.1) != pair(&ForeignKey::user(&grant.user)) {
+            check.report(&db.roles, &key, "the key is another person's");
+        }
+        match key.2 {
+            Role::AdminOf(agent) => check.refers((&db.roles, &key), (&db.agents, &agent)),
+            Role::Owner | Role::GlobalAdmin => Ok(()),
+        }
+    })?;
+    check.each(&db.members, |check, key, member| {
+        if (&key.1, &key.2) != pair(&ForeignKey::user(&member.user)) {
+            check.report(&db.members, &key, "the key is another person's");
+        }
+        check.refers((&db.members, &key), (&db.agents, &key.0))
+    })?;
+    check.each(&db.destinations, |check, key, destination| {
+        check.refers((&db.destinations, &key), (&db.agents, &key.0))?;
+        match destination {
+            Destination::Chat(chat) => check.refers((&db.destinations, &key), (&db.chats, &chat)),
+            Destination::Agent(agent) => check.refers((&db.destinations, &key), (&db.agents, &agent)),
+        }
+    })?;
+    later_references(check)
+}
+
+fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.approvals, |check, id, approval| {
+        if let Some(agent) = approval.agent {
+            check.refers((&db.approvals, &id), (&db.agents, &agent))?;
+        }
+        approval.chat.map_or(Ok(()), |chat| check.refers((&db.approvals, &id), (&db.chats, &chat)))
+    })?;
+    check.each(&db.questions, |check, id, question| {
+        check.refers((&db.questions, &id), (&db.sessions_by_id, &question.session))
+    })?;
+    check.each(&db.tasks, |check, id, task| check.refers((&db.tasks, &id), (&db.sessions_by_id, &task.session)))?;
+    check.each(&db.fires, |check, key, _| check.refers((&db.fires, &key), (&db.tasks, &key.0)))?;
+    check.each(&db.skips, |check, id, skip| check.refers((&db.skips, &id), (&db.agents, &skip.agent)))?;
+    check.each(&db.mutes, |check, key, mute| {
+        if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&mute.address)) {
+            check.report(&db.mutes, &key, "the key is another thread's");
+        }
+        check.refers((&db.mutes, &key), (&db.agents, &key.0))
+    })?;
+    check.each(&db.state_fields, |check, key, _| check.refers((&db.state_fields, &key), (&db.agents, &key.0)))
+}
+
+fn pair<A, B>((a, b): &(A, B)) -> (&A, &B) {
+    (a, b)
+}
+
+fn triple<A, B, C>((a, b, c): &(A, B, C)) -> (&A, &B, &C) {
+    (a, b, c)
+}
+
+/// Sessions lead somewhere, know their live incarnation and never use a number twice.
+pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.workspaces, |check, key, workspace| {
+        workspace.agent.map_or(Ok(()), |agent| check.refers((&db.workspaces, &key), (&db.agents, &agent)))
+    })?;
+    check.each(&db.sessions, |check, key, session| {
+        let (fingerprint, discriminator, id) = key;
+        check.refers((&db.sessions, &key), (&db.workspaces, &(fingerprint, discriminator)))?;
+        check.refers((&db.sessions, &key), (&db.agents, &session.agent))?;
+        let live = check.look_up(&db.live, &id)?;
+        if live != session.live {
+            check.report(&db.sessions, &key, format!("says live {:?}, the index says {live:?}", session.live));
+        }
+        if let Some(number) = session.live {
+            check.refers((&db.sessions, &key), (&db.incarnations, &(id, number)))?;
+        }
+        let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |((_, seq), _)| seq);
+        let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |((_, number), _)| number);
+        let highest = highest_in.max(highest_out);
+        if highest > session.last_number {
+            let what = format!("says last number {}, but {highest} is used", session.last_number);
+            check.report(&db.sessions, &key, what);
+        }
+        Ok(())
+    })
+}
+
+/// Incarnations belong to sessions that know of them.
+pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.incarnations, |check, key, _| {
+        let (id, number) = key;
+        check.refers((&db.incarnations, &key), (&db.sessions_by_id, &id))?;
+        let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
+        let session = check.look_up(&db.sessions, &(fingerprint, discriminator, id))?;
+        if session.is_some_and(|session| number > session.last_incarnation) {
+            check.report(&db.incarnations, &key, "the session has not allocated it");
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,117 @@
+//! Indexes that have one row per record, or none.
+
+use super::Check;
+use crate::model::incarnation::Phase;
+use crate::model::session::{SessionName, SessionStatus};
+use crate::state::{ForeignKey, Result, RouteKey, Text};
+
+/// Agents, chats, wirings, roles, workspaces.
+pub(super) fn of_entities(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.agree(
+        &db.agents,
+        &db.agents_by_folder,
+        |id, agent| agent.archived.is_none().then(|| (Text::from(&agent.folder), *id)),
+        |_, id| *id,
+    )?;
+    check.agree(
+        &db.chats,
+        &db.chats_by_address,
+        |id, chat| chat.archived.is_none().then(|| (ForeignKey::chat(&chat.channel, &chat.platform_id), *id)),
+        |_, id| *id,
+    )?;
+    check.agree(
+        &db.wirings,
+        &db.wirings_by_agent,
+        |(chat, agent), _| Some(((*agent, *chat), ())),
+        |(agent, chat), ()| (*chat, *agent),
+    )?;
+    check.agree(
+        &db.roles,
+        &db.roles_by_grant,
+        |(channel, handle, role), grant| Some(((*role, grant.at, channel.clone(), handle.clone()), ())),
+        |(role, _, channel, handle), ()| (channel.clone(), handle.clone(), *role),
+    )?;
+    check.agree(
+        &db.workspaces,
+        &db.workspaces_by_agent,
+        |key, workspace| workspace.agent.map(|agent| (agent, *key)),
+        |_, key| *key,
+    )
+}
+
+/// Sessions and their incarnations.
+pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.agree(
+        &db.sessions,
+        &db.sessions_by_id,
+        |(fingerprint, discriminator, id), _| Some((*id, (*fingerprint, *discriminator))),
+        |id, (fingerprint, discriminator)| (*fingerprint, *discriminator, *id),
+    )?;
+    check.agree_through(
+        &db.sessions,
+        &db.sessions_by_route,
+        |(_, _, id), session| {
+            let found = session.status == SessionStatus::Active && session.name == SessionName::Default;
+            found.then(|| ((session.agent, RouteKey::from(&session.route)), *id))
+        },
+        |check, _, id| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
+    )?;
+    check.agree(
+        &db.incarnations,
+        &db.live,
+        |(session, number), incarnation| {
+            let live = !matches!(incarnation.phase, Phase::Closed { .. });
+            live.then_some((*session, *number))
+        },
+        |session, number| (*session, *number),
+    )
+}
+
+/// What lapses or falls due.
+pub(super) fn of_dates(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.agree(
+        &db.approvals,
+        &db.approvals_by_expiry,
+        |id, approval| Some(((approval.expires, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.agree(
+        &db.questions,
+        &db.questions_by_expiry,
+        |id, question| Some(((question.expires, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.agree(&db.tasks, &db.tasks_due, |id, task| task.next.map(|due| ((due, *id), ())), |(_, id), ()| *id)?;
+    check.agree(
+        &db.skips,
+        &db.skips_unsurfaced,
+        |id, skip| skip.surfaced.is_none().then_some(((skip.agent, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.agree(
+        &db.seen,
+        &db.seen_by_time,
+        |(channel, chat, message), seen| Some(((seen.at, channel.clone(), chat.clone(), message.clone()), ())),
+        |(_, channel, chat, message), ()| (channel.clone(), chat.clone(), message.clone()),
+    )
+}
+
+/// The journal.
+pub(super) fn of_journal(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.agree(
+        &db.journal,
+        &db.journal_by_message,
+        |id, entry| entry.message.map(|message| ((message, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.agree(
+        &db.journal,
+        &db.journal_by_session,
+        |id, entry| entry.session.map(|session| ((session, *id), ())),
+        |(_, id), ()| *id,
+    )
+}

@@ -1,0 +1,86 @@
+//! Rows by themselves.
+
+use crate::model::id::{
+    AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
+    SkipId, TaskId,
+};
+use crate::state::envelope::Record;
+use crate::state::key::KeyPart;
+use crate::state::table::{Codec, Index, Rows, Table};
+use crate::state::tables::{About, Visitor};
+use crate::state::{Error, Result, Text};
+
+use super::{Check, readable};
+
+/// Every row of every table has a key of its kind and a value that decodes.
+pub(super) fn every_row_is_readable(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    db.visit(&mut Readable { check })
+}
+
+struct Readable<'c, 'a, 't> {
+    check: &'c mut Check<'a, 't>,
+}
+
+impl Readable<'_, '_, '_> {
+    fn read<K: KeyPart, V, C: Codec<V>>(&mut self, rows: &Rows<K, V, C>) -> Result<()> {
+        for row in rows.iter(self.check.txn)? {
+            match row {
+                Ok(_) => {}
+                Err(Error::Damaged { table, key, reason }) => {
+                    self.check.report_text(table, key, format!("unreadable: {reason}"));
+                }
+                Err(Error::TooNew { table, key, found, known }) => {
+                    let what = format!("written by a newer Hearth: version {found}, known are up to {known}");
+                    self.check.report_text(table, key, what);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Readable<'_, '_, '_> {
+    type Error = Error;
+
+    fn table<K: KeyPart, V: Record>(&mut self, _: &About, table: &Table<K, V>) -> Result<()> {
+        self.read(table)
+    }
+
+    fn index<K: KeyPart, V: KeyPart>(&mut self, _: &About, index: &Index<K, V>) -> Result<()> {
+        self.read(index)
+    }
+}
+
+/// A counter that lags behind its table would give out an id that is taken.
+pub(super) fn counters_are_ahead(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    ahead(check, &db.agents, AgentId::number)?;
+    ahead(check, &db.chats, ChatId::number)?;
+    ahead(check, &db.sessions_by_id, SessionId::number)?;
+    ahead(check, &db.bodies, BodyId::number)?;
+    ahead(check, &db.messages, MessageId::number)?;
+    ahead(check, &db.dropped, DropId::number)?;
+    ahead(check, &db.outbound, OutboundId::number)?;
+    ahead(check, &db.approvals, ApprovalId::number)?;
+    ahead(check, &db.questions, QuestionId::number)?;
+    ahead(check, &db.tasks, TaskId::number)?;
+    ahead(check, &db.skips, SkipId::number)?;
+    ahead(check, &db.journal, JournalId::number)
+}
+
+fn ahead<K: KeyPart + Counted, V, C: Codec<V>>(
+    check: &mut Check<'_, '_>,
+    rows: &Rows<K, V, C>,
+    number: impl Fn(K) -> u64,
+) -> Result<()> {
+    let Some(highest) = readable(rows.last_key(check.txn))? else { return Ok(()) };
+    let counter = check.look_up(&check.db.counters, &Text::from(K::COUNTER))?.map_or(0, |n| n.0);
+    if number(highest.clone()) > counter {
+        let counters = check.db.counters;
+        let what = format!("is {counter}, but {} has {}", rows.name(), highest.shown());
+        check.report(&counters, &Text::from(K::COUNTER), what);
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! The whole store as text or as JSON lines, for people, bug reports and snapshots of tests.
+//!
+//! It walks the list of tables, so no table can be forgotten. It works beside a running daemon: rows are copied out in
+//! slices, each in a read transaction of its own, and nothing is written while one is open. So what is shown of one
+//! table may be a moment younger than what was shown of another. A row that cannot be read is shown as such, and the
+//! walk goes on.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::envelope::Record;
+use super::error::{Error, Result};
+use super::key::KeyPart;
+use super::schema::Tables;
+use super::store::Reader;
+use super::table::{ByteRow, Codec, Index, Rows, Table};
+use super::tables::{About, Visitor};
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people: a heading per table, a line per row; empty tables are left out.
+    Text,
+    /// For programs: one JSON object per row.
+    Json,
+}
+
+/// What is written.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How.
+    pub format: Format,
+    /// Only this table.
+    pub table: Option<String>,
+    /// With what people wrote and what they are called.
+    pub bodies: bool,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Tables that were walked.
+    pub tables: usize,
+    /// Rows that were shown.
+    pub rows: u64,
+    /// Rows that could not be read.
+    pub unreadable: u64,
+}
+
+/// Writes the store.
+///
+/// # Errors
+/// Those of reading the store, and [`Error::Io`] of the output. Rows that cannot be read are counted instead.
+pub fn dump(reader: &Reader, options: &Options, out: &mut dyn Write) -> Result<Summary> {
+    let mut walk = Walk { reader, options, out, summary: Summary::default() };
+    let tables = reader.read(|tables, _| Ok::<Tables, Error>(*tables))?;
+    tables.visit(&mut walk)?;
+    Ok(walk.summary)
+}
+
+/// The store as one text.
+///
+/// # Errors
+/// As for [`dump`].
+pub fn to_text(reader: &Reader, bodies: bool) -> Result<String> {
+    let mut bytes = Vec::new();
+    dump(reader, &Options { format: Format::Text, table: None, bodies }, &mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A slice is what one read transaction copies: far less than a second's work.
+const SLICE_ROWS: usize = 500;
+const SLICE_BYTES: usize = 4 << 20;
+
+struct Walk<'a> {
+    reader: &'a Reader,
+    options: &'a Options,
+    out: &'a mut dyn Write,
+    summary: Summary,
+}
+
+/// A row, ready to be written.
+struct Shown {
+    key: Vec<String>,
+    text: String,
+    json: serde_json::Value,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    table: &'a str,
+    key: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
+}
+
+impl Walk<'_> {
+    fn rows<K: KeyPart, V, C: Codec<V>>(
+        &mut self,
+        about: &About,
+        rows: &Rows<K, V, C>,
+        show: impl Fn(K, V) -> Shown,
+    ) -> Result<()> {
+        if self.options.table.as_deref().is_some_and(|wanted| wanted != about.name) {
+            return Ok(());
+        }
+        self.summary.tables += 1;
+        let mut last = None;
+        loop {
+            let slice: Vec<ByteRow> =
+                self.reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
+            if slice.is_empty() {
+                return Ok(());
+            }
+            if last.is_none() {
+                self.heading(about)?;
+            }
+            for (key, value) in slice {
+                match rows.decode(&key, &value) {
+                    Ok((key, value)) => self.row(about, &show(key, value))?,
+                    Err(error) => self.unreadable(about, &super::table::hex(&key), &error)?,
+                }
+                last = Some(key);
+            }
+        }
+    }
+
+    fn heading(&mut self, about: &About) -> Result<()> {
+        match self.options.format {
+            Format::Text => self.line(&format!("# {} ({}): {}", about.name, about.kind.as_str(), about.purpose)),
+            Format::Json => Ok(()),
+        }
+    }
+
+    fn row(&mut self, about: &About, row: &Shown) -> Result<()> {
+        self.summary.rows += 1;
+        match self.options.format {
+            Format::Text if row.text.is_empty() => self.line(&row.key.join("/")),
+            Format::Text => self.line(&format!("{}: {}", row.key.join("/"), row.text)),
+            Format::Json => {
+                self.json(&Line { table: about.name, key: &row.key, value: Some(&row.json), unreadable: None })
+            }
+        }
+    }
+
+    fn unreadable(&mut self, about: &About, key: &str, error: &Error) -> Result<()> {
+        self.summary.unreadable += 1;
+        let reason = error.to_string();
+        match self.options.format {
+            Format::Text => self.line(&format!("{key}: !! {reason}")),
+            Format::Json => {
+                let key = [key.to_owned()];
+                self.json(&Line { table: about.name, key: &key, value: None, unreadable: Some(reason) })
+            }
+        }
+    }
+
+    fn json(&mut self, line: &Line<'_>) -> Result<()> {
+        let text = serde_json::to_string(line).map_err(|e| output(e.into()))?;
+        self.line(&text)
+    }
+
+    fn line(&mut self, text: &str) -> Result<()> {
+        writeln!(self.out, "{text}").map_err(output)
+    }
+}
+
+fn output(source: std::io::Error) -> Error {
+    Error::Io { path: PathBuf::from("the output"), source }
+}
+
+impl Visitor for Walk<'_> {
+    type Error = Error;
+
+    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
+        let bodies = self.options.bodies;
+        self.rows(about, table, |key, mut value| {
+            if !bodies {
+                value.redact();
+            }
+            let json = serde_json::to_value(&value).unwrap_or_default();
+            Shown { key: parts(&key), text: format!("{value:?}"), json }
+        })
+    }
+
+    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
+        self.rows(about, index, |key, value| {
+            let value = parts(&value);
+            Shown { key: parts(&key), text: value.join("/"), json: value.into() }
+        })
+    }
+}
+
+fn parts(key: &impl KeyPart) -> Vec<String> {
+    let mut parts = Vec::new();
+    key.show(&mut parts);
+    parts
+}

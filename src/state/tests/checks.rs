@@ -1,0 +1,176 @@
+//! The checker finds nothing in a world that agrees with itself, and each thing that does not.
+
+use crate::model::id::{AgentId, BodyId, ChatId, MessageId, OutboundId, SessionId};
+use crate::model::message::{Due, MessageState};
+use crate::model::session::Session;
+use crate::model::{Awake, Timestamp};
+use crate::state::check::{check, check_in_parts};
+use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
+use crate::state::tests::store;
+use crate::state::{Error, Number, Result, Tables, Text, Write};
+
+/// What the checker says after a change to the small world.
+fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
+    let (_dir, store) = store();
+    let found = store
+        .write(|db, txn| {
+            samples::fill(db, txn)?;
+            change(db, txn)?;
+            check(db, txn)
+        })
+        .unwrap();
+    assert_eq!(check_in_parts(store.reader()).unwrap(), found, "one transaction or several");
+    found.iter().map(ToString::to_string).collect()
+}
+
+fn change_session(db: &Tables, txn: &mut Write<'_>, change: impl FnOnce(&mut Session)) -> Result<()> {
+    let key = (workspace_key().0, workspace_key().1, SESSION);
+    let mut session = db.sessions.require(txn, &key)?;
+    change(&mut session);
+    db.sessions.put(txn, &key, &session)
+}
+
+#[test]
+fn a_world_that_agrees_with_itself() {
+    assert_eq!(after(|_, _| Ok(())), Vec::<String>::new());
+}
+
+#[test]
+fn an_index_row_is_missing_left_over_or_wrong() {
+    assert_eq!(
+        after(|db, txn| db.ready.delete(txn, &(SESSION, 4)).map(drop)),
+        ["ready se1/4: missing for messages ms2"]
+    );
+    assert_eq!(
+        after(|db, txn| db.ready.put(txn, &(SESSION, 2), &MessageId::new(1))),
+        ["ready se1/2: left over: no row of messages has it"]
+    );
+    assert_eq!(
+        after(|db, txn| db.agents_by_folder.put(txn, &Text::new("main")?, &AgentId::new(2))),
+        [
+            "agents_by_folder main: says ag2 where agents ag1 says ag1",
+            "agents_by_folder main: left over: no row of agents has it",
+        ]
+    );
+    assert_eq!(
+        after(|db, txn| db.retries.put(txn, &(Awake::new(9, 9), MessageId::new(77)), &())),
+        ["retries run9+9ms/ms77: left over: no row of messages has it"]
+    );
+    assert_eq!(
+        after(|db, txn| db.chats_by_address.delete(txn, &db.chats_by_address.first(txn, ..)?.unwrap().0).map(drop)),
+        ["chats_by_address telegram/-100: missing for chats mg1"]
+    );
+}
+
+#[test]
+fn a_message_moves_without_its_index() {
+    let moved = after(|db, txn| {
+        let (id, message) = message(2, MessageState::Pending(Due::At(at(5))), true);
+        db.messages.put(txn, &id, &message)
+    });
+    assert_eq!(
+        moved,
+        [
+            "ready se1/4: left over: no row of messages has it",
+            "later 2026-01-01T00:00:00.005Z/ms2: missing for messages ms2",
+        ]
+    );
+}
+
+#[test]
+fn counts_and_counters() {
+    assert_eq!(after(|db, txn| db.backlog.put(txn, &AGENT, &3)), ["backlog ag1: says 3, counted 4"]);
+    assert_eq!(after(|db, txn| db.backlog.delete(txn, &AGENT).map(drop)), ["backlog ag1: missing, counted 4"]);
+    assert_eq!(after(|db, txn| db.backlog.put(txn, &AgentId::new(2), &0)), ["backlog ag2: says 0, counted 0"]);
+    assert_eq!(
+        after(|db, txn| db.counters.put(txn, &Text::new("ms")?, &Number(8))),
+        ["counters ms: is 8, but messages has ms9"]
+    );
+}
+
+#[test]
+fn incarnations() {
+    assert_eq!(
+        after(|db, txn| change_session(db, txn, |session| session.live = Some(1))),
+        [format!("sessions {}/0/se1: says live Some(1), the index says Some(2)", workspace_key().0)]
+    );
+    assert_eq!(
+        after(|db, txn| change_session(db, txn, |session| session.last_incarnation = 1)),
+        ["incarnations se1/2: the session has not allocated it"]
+    );
+    let two_live = after(|db, txn| {
+        let live = db.incarnations.require(txn, &(SESSION, 2))?;
+        db.incarnations.put(txn, &(SESSION, 1), &live)
+    });
+    assert_eq!(two_live, ["live se1: says 2 where incarnations se1/1 says 1"]);
+}
+
+#[test]
+fn references_that_lead_nowhere() {
+    assert_eq!(
+        after(|db, txn| db.wirings.put(txn, &(ChatId::new(5), AGENT), &db.wirings.require(txn, &(CHAT, AGENT))?)),
+        [
+            "wirings_by_agent ag1/mg5: missing for wirings mg5/ag1",
+            "wirings mg5/ag1: refers to chats mg5, which is not there",
+        ]
+    );
+    let bodies = after(|db, txn| db.bodies.delete(txn, &BodyId::new(1)).map(drop));
+    assert_eq!(bodies.len(), 6, "only messages that are not over need their bodies: {bodies:?}");
+    assert_eq!(
+        after(|db, txn| {
+            let (key, mut seen) = db.seen.first(txn, ..)?.unwrap();
+            seen.messages.push(MessageId::new(50));
+            db.seen.put(txn, &key, &seen)
+        }),
+        ["seen telegram/-100/9001: refers to messages ms50, which is not there"]
+    );
+    let stranger = after(|db, txn| {
+        let (id, mut lost) = message(9, MessageState::Failed { error: String::new(), at: at(1) }, true);
+        lost.session = SessionId::new(40);
+        db.messages_by_session.delete(txn, &(SESSION, 18))?;
+        db.messages_by_session.put(txn, &(SessionId::new(40), 18), &id)?;
+        db.messages.put(txn, &id, &lost)
+    });
+    assert_eq!(stranger, ["messages ms9: refers to sessions_by_id se40, which is not there"]);
+}
+
+#[test]
+fn lanes_have_one_head_each() {
+    assert_eq!(
+        after(|db, txn| db.lane_heads.delete(txn, &(Awake::new(1, 900), OutboundId::new(4))).map(drop)),
+        ["outbound mo4: first of its lane, but no entry in lane_heads"]
+    );
+    assert_eq!(
+        after(|db, txn| {
+            db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(3)), &())?;
+            db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(4)), &())
+        }),
+        [
+            "lane_heads run2+0ms/mo3: the message is not the first of a lane",
+            "lane_heads run2+0ms/mo4: the message has a second entry",
+        ]
+    );
+}
+
+#[test]
+fn damage_is_one_finding_and_the_rest_is_still_checked() {
+    let found = after(|db, txn| {
+        db.bodies.put_bytes(txn, &BodyId::new(1), &[1, 0, 1, 9, 9, 9, 9, 5])?;
+        db.later.delete(txn, &(at(90), MessageId::new(3)))?;
+        db.tasks_due.put(txn, &(Timestamp::from_millis(-5), crate::model::id::TaskId::new(1)), &())
+    });
+    assert_eq!(
+        found,
+        [
+            "bodies mb1: unreadable: the checksum is wrong",
+            "tasks_due 1969-12-31T23:59:59.995Z/ta1: left over: no row of tasks has it",
+            "later 2026-01-01T00:00:00.090Z/ms3: missing for messages ms3",
+        ]
+    );
+}
+
+#[test]
+fn an_empty_store_is_fine() {
+    let (_dir, store) = store();
+    assert_eq!(store.read(|db, txn| check(db, txn).map_err(Error::from)).unwrap(), []);
+}

@@ -1,0 +1,111 @@
+//! Envelopes: damage is noticed, old records are upgraded, newer ones are left alone.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::id::ChatId;
+use crate::state::envelope::{Record, Unreadable, decode, open, seal, seal_version};
+use crate::state::tests::store;
+use crate::state::{Error, Number, Text};
+
+/// A record that was changed twice: the field's name became a list, then the list got a flag.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Note {
+    chats: Vec<ChatId>,
+    loud: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NoteV1 {
+    chat: ChatId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NoteV2 {
+    chats: Vec<ChatId>,
+}
+
+impl From<NoteV1> for NoteV2 {
+    fn from(old: NoteV1) -> Self {
+        Self { chats: vec![old.chat] }
+    }
+}
+
+impl From<NoteV2> for Note {
+    fn from(old: NoteV2) -> Self {
+        Self { chats: old.chats, loud: true }
+    }
+}
+
+impl Record for Note {
+    const NAME: &'static str = "note";
+    const VERSION: u16 = 3;
+
+    fn upgrade(version: u16, body: &[u8]) -> Result<Self, Unreadable> {
+        match version {
+            1 => decode::<NoteV1>(body).map(NoteV2::from).map(Self::from),
+            2 => decode::<NoteV2>(body).map(Self::from),
+            _ => Err(Unreadable::Damaged(format!("there never was a version {version}"))),
+        }
+    }
+
+    fn redact(&mut self) {}
+}
+
+#[test]
+fn every_older_version_becomes_the_present_one() {
+    let chat = ChatId::new(7);
+    let one = seal_version(1, &NoteV1 { chat }).unwrap();
+    let two = seal_version(2, &NoteV2 { chats: vec![chat, chat] }).unwrap();
+    let three = seal(&Note { chats: vec![], loud: false }).unwrap();
+    assert_eq!(open::<Note>(&one), Ok(Note { chats: vec![chat], loud: true }));
+    assert_eq!(open::<Note>(&two), Ok(Note { chats: vec![chat, chat], loud: true }));
+    assert_eq!(open::<Note>(&three), Ok(Note { chats: vec![], loud: false }));
+    assert_eq!(open::<Note>(&seal_version(4, &0_u8).unwrap()), Err(Unreadable::TooNew { found: 4 }));
+    assert!(matches!(open::<Note>(&seal_version(0, &0_u8).unwrap()), Err(Unreadable::Damaged(_))));
+}
+
+#[test]
+fn a_record_without_history_has_no_older_versions() {
+    let zero = seal_version(0, &Number(1)).unwrap();
+    assert!(matches!(open::<Number>(&zero), Err(Unreadable::Damaged(_))));
+}
+
+/// LMDB's pages carry no checksums: a flipped bit would otherwise be a different record.
+#[test]
+fn every_flipped_bit_and_every_cut_is_noticed() {
+    let bytes = seal(&Note { chats: vec![ChatId::new(300)], loud: true }).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(matches!(open::<Note>(&damaged), Err(Unreadable::Damaged(_))), "bit {bit}");
+    }
+    for length in 0..bytes.len() {
+        assert!(matches!(open::<Note>(&bytes[..length]), Err(Unreadable::Damaged(_))), "cut to {length}");
+    }
+    let longer = seal_version(3, &(Note { chats: vec![], loud: true }, 1_u8)).unwrap();
+    assert_eq!(open::<Note>(&longer), Err(Unreadable::Damaged("1 bytes after the record's end".to_owned())));
+}
+
+/// A body that promises a huge list must not make the reader allocate it.
+#[test]
+fn a_lie_about_a_length_is_only_an_error() {
+    let lie = seal_version(3, &(u64::MAX, true)).unwrap();
+    assert!(matches!(open::<Note>(&lie), Err(Unreadable::Damaged(_))));
+}
+
+#[test]
+fn rows_of_a_newer_version_are_neither_read_nor_replaced() {
+    let (_dir, store) = store();
+    let key = Text::new("ms").unwrap();
+    let newer = seal_version(2, &9_u64).unwrap();
+    store.write(|db, txn| db.counters.put_bytes(txn, &key, &newer)).unwrap();
+    for refused in [
+        store.read(|db, txn| db.counters.get(txn, &key)).unwrap_err(),
+        store.write(|db, txn| db.counters.put(txn, &key, &Number(1))).unwrap_err(),
+    ] {
+        assert!(matches!(refused, Error::TooNew { table: "counters", found: 2, known: 1, .. }), "{refused}");
+    }
+    store.write(|db, txn| db.counters.put_bytes(txn, &key, &[1, 2, 3])).unwrap();
+    let damaged = store.read(|db, txn| db.counters.get(txn, &key)).unwrap_err().to_string();
+    assert!(damaged.starts_with("the row ms of table counters is damaged: 3 bytes"), "{damaged}");
+}

@@ -1,0 +1,162 @@
+//! Laws of keys: bytes sort like values, values come back, nothing is longer than LMDB takes.
+
+use proptest::prelude::*;
+
+use crate::model::entity::Role;
+use crate::model::id::{AgentId, ChatId, OutboundId, SessionId};
+use crate::model::session::{Discriminator, Fingerprint, Route};
+use crate::model::{Awake, ChannelName, ForeignId, Timestamp, UserId};
+use crate::state::key::MAX_KEY_BYTES;
+use crate::state::{ForeignKey, KeyPart, RouteKey, Tables, Text};
+
+/// Order, round trip, length, and that a value's end is found when something follows.
+fn law<K: KeyPart>(a: &K, b: &K) -> Result<(), TestCaseError> {
+    let (bytes_a, bytes_b) = (a.to_bytes(), b.to_bytes());
+    prop_assert_eq!(bytes_a.cmp(&bytes_b), a.cmp(b), "{:?} and {:?}", a, b);
+    prop_assert_eq!(&K::from_bytes(&bytes_a).unwrap(), a);
+    prop_assert!((1..=K::MAX_BYTES).contains(&bytes_a.len()));
+    let followed = [bytes_a.as_slice(), &bytes_b].concat();
+    let mut rest = followed.as_slice();
+    prop_assert_eq!(&K::decode(&mut rest).unwrap(), a);
+    prop_assert_eq!(rest, &bytes_b);
+    let mut value = Vec::new();
+    a.encode_value(&mut value);
+    prop_assert_eq!(&K::decode_value(&mut value.as_slice()).unwrap(), a);
+    Ok(())
+}
+
+/// Lengths around the limits, ends that differ late, equal beginnings.
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-c]{0,3}",
+        "\\PC{0,20}",
+        (90_usize..110, "[a-b]{0,2}").prop_map(|(n, end)| "x".repeat(n) + &end),
+        (1_000_usize..1_020, "[a-b]{0,2}").prop_map(|(n, end)| "ä".repeat(n / 2) + &end),
+    ]
+}
+
+fn foreign() -> impl Strategy<Value = ForeignId> {
+    any_text().prop_map(|text| ForeignId::new("id", text).unwrap())
+}
+
+fn foreign_key() -> impl Strategy<Value = ForeignKey> {
+    foreign().prop_map(|id| ForeignKey::of(&id))
+}
+
+fn text() -> impl Strategy<Value = Text> {
+    prop_oneof!["[a-c]{0,3}", "[^\\x00]{0,60}"].prop_map(|text| Text::new(text).unwrap())
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..4, any::<u64>(), Just(u64::MAX), Just(1 << 63), Just(255), Just(256)]
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![-3_i64..3, any::<i64>(), Just(i64::MIN), Just(i64::MAX)].prop_map(Timestamp::from_millis)
+}
+
+fn awake() -> impl Strategy<Value = Awake> {
+    (number(), number()).prop_map(|(run, ms)| Awake::new(run, ms))
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop_oneof![Just(Role::Owner), Just(Role::GlobalAdmin), number().prop_map(|n| Role::AdminOf(AgentId::new(n)))]
+}
+
+fn route() -> impl Strategy<Value = RouteKey> {
+    let chat = || number().prop_map(ChatId::new);
+    prop_oneof![
+        chat().prop_map(Route::Shared),
+        (chat(), proptest::option::of(foreign())).prop_map(|(chat, thread)| Route::PerThread(chat, thread)),
+        Just(Route::AgentShared),
+    ]
+    .prop_map(|route| RouteKey::from(&route))
+}
+
+fn workspace() -> impl Strategy<Value = (Fingerprint, Discriminator)> {
+    (number(), any::<u16>()).prop_map(|(f, d)| (Fingerprint::from_number(f), Discriminator(d)))
+}
+
+proptest! {
+    #[test]
+    fn numbers(a in number(), b in number(), c in any::<(u16, u32)>(), d in any::<(u16, u32)>()) {
+        law(&a, &b)?;
+        law(&c.0, &d.0)?;
+        law(&c.1, &d.1)?;
+        law(&SessionId::new(a), &SessionId::new(b))?;
+        law(&OutboundId::new(a), &OutboundId::new(b))?;
+        law(&(), &())?;
+    }
+
+    #[test]
+    fn times(a in (timestamp(), awake()), b in (timestamp(), awake())) {
+        law(&a.0, &b.0)?;
+        law(&a.1, &b.1)?;
+        law(&a, &b)?;
+    }
+
+    #[test]
+    fn texts(a in text(), b in text(), n in number(), m in number()) {
+        law(&a, &b)?;
+        law(&(a, SessionId::new(n)), &(b, SessionId::new(m)))?;
+    }
+
+    #[test]
+    fn foreign_ids(
+        a in (foreign_key(), foreign_key(), proptest::option::of(foreign_key())),
+        b in (foreign_key(), foreign_key(), proptest::option::of(foreign_key())),
+        n in number(),
+        m in number(),
+    ) {
+        law(&a.0, &b.0)?;
+        law(&a.2, &b.2)?;
+        law(&a, &b)?;
+        let with_id = |k: (ForeignKey, ForeignKey, Option<ForeignKey>), n| (k.0, k.1, k.2, OutboundId::new(n));
+        law(&with_id(a, n), &with_id(b, m))?;
+    }
+
+    #[test]
+    fn roles_and_routes(a in (role(), route(), workspace()), b in (role(), route(), workspace())) {
+        law(&a.0, &b.0)?;
+        law(&a.1, &b.1)?;
+        law(&a.2, &b.2)?;
+        law(&a, &b)?;
+    }
+
+    #[test]
+    fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        // Whatever is read as a key is the only spelling of that key.
+        macro_rules! canonical { ($($key:ty),*) => { $(
+            if let Ok(key) = <$key>::from_bytes(&bytes) {
+                prop_assert_eq!(key.to_bytes(), bytes.clone());
+            }
+        )* } }
+        canonical!((), u16, Awake, Text, ForeignKey, Option<ForeignKey>, RouteKey, Role, (Timestamp, ForeignKey), (Role, Text));
+    }
+}
+
+/// The limit is LMDB's; a longer key would fail when somebody writes it.
+#[test]
+fn every_key_fits_into_lmdb() {
+    for about in Tables::ABOUT {
+        assert!(about.max_key_bytes <= MAX_KEY_BYTES, "{}: {} bytes", about.name, about.max_key_bytes);
+    }
+    let longest = (AgentId::new(u64::MAX), Text::new("x".repeat(Text::MAX_TEXT)).unwrap());
+    assert_eq!(longest.to_bytes().len(), <(AgentId, Text)>::MAX_BYTES);
+    let kept = ForeignKey::of(&ForeignId::new("id", "x".repeat(ForeignKey::MAX_TEXT)).unwrap());
+    assert_eq!(kept.to_bytes().len(), ForeignKey::MAX_BYTES);
+}
+
+#[test]
+fn long_ids_are_told_apart_by_their_digest() {
+    let key = |text: &str| ForeignKey::of(&ForeignId::new("id", text).unwrap());
+    let (a, b) = ("x".repeat(1_024), "x".repeat(1_023) + "y");
+    assert_ne!(key(&a), key(&b));
+    assert_eq!(key(&a), key(&a.clone()));
+    assert!(key(&a).shown().starts_with("sha256:"), "{}", key(&a).shown());
+    assert_eq!(key("123").shown(), "123");
+    let user = UserId::new(ChannelName::new("telegram").unwrap(), ForeignId::new("id", "a:b").unwrap());
+    assert_eq!(ForeignKey::user(&user).shown(), "telegram/a:b");
+    assert!(Text::new("a\0b").is_err());
+    assert!(Text::new("x".repeat(Text::MAX_TEXT + 1)).is_err());
+}

@@ -1,0 +1,363 @@
+//! One small world that agrees with itself: every record type, most shapes of each.
+
+use crate::model::configure::Settings;
+use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::entity::{
+    Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, Folder, Grant, Ignored, Membership,
+    Origin, ProviderKind, Role, SenderScope, SessionMode, Trust, UnknownSenders, User, Wiring,
+};
+use crate::model::id::{
+    AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
+    SkipId, TaskId,
+};
+use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason, ToolUse};
+use crate::model::journal::{Event, JournalEntry};
+use crate::model::later::{Approval, Fire, Mute, Question, SkipSummary, StateField, Task};
+use crate::model::message::{Body, Completion, Drop, Due, Message, MessageKind, MessageState, Reason, Seen};
+use crate::model::session::{
+    Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Witness, Workspace, WorkspaceKey,
+};
+use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
+use crate::state::{ForeignKey, Number, Result, RouteKey, Tables, Text, Write};
+
+pub(super) const AGENT: AgentId = AgentId::new(1);
+pub(super) const CHAT: ChatId = ChatId::new(1);
+pub(super) const SESSION: SessionId = SessionId::new(1);
+
+pub(super) fn workspace_key() -> WorkspaceKey {
+    (Fingerprint::of_path(b"groups/main"), Discriminator(0))
+}
+
+pub(super) fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(1_767_225_600_000 + ms)
+}
+
+pub(super) fn foreign(text: &str) -> ForeignId {
+    ForeignId::new("id", text).unwrap()
+}
+
+pub(super) fn telegram() -> ChannelName {
+    ChannelName::new("telegram").unwrap()
+}
+
+pub(super) fn address(thread: Option<&str>) -> Address {
+    Address { channel: telegram(), platform_id: foreign("-100"), thread: thread.map(foreign) }
+}
+
+pub(super) fn ada() -> UserId {
+    UserId::new(telegram(), foreign("42"))
+}
+
+fn json(text: &str) -> RawJson {
+    RawJson::trusted(text.to_owned())
+}
+
+pub(super) fn agent(folder: &str) -> Agent {
+    let settings = AgentSettings {
+        name: "Main".to_owned(),
+        provider: ProviderKind::Command,
+        command: vec!["agent".to_owned(), "--json".to_owned()],
+        env: vec![
+            ("MODE".to_owned(), EnvValue::Plain("calm".to_owned())),
+            ("TOKEN".to_owned(), EnvValue::Reference("env:TOKEN".to_owned())),
+        ],
+        model: Some("m".to_owned()),
+        effort: None,
+        trust: Trust::Trusted,
+        unconfined: false,
+        blocked_tools: vec!["Bash".to_owned()],
+        max_prompt_messages: 10,
+        max_parallel: 4,
+    };
+    Agent { folder: Folder::new(folder).unwrap(), settings, origin: Origin::File, created: at(0), archived: None }
+}
+
+pub(super) fn message(number: u64, state: MessageState, trigger: bool) -> (MessageId, Message) {
+    let message = Message {
+        session: SESSION,
+        agent: AGENT,
+        seq: number * 2,
+        body: BodyId::new(1),
+        trigger,
+        reply: Some(address(Some("7"))),
+        state,
+        tries: 0,
+        stored: at(5),
+    };
+    (MessageId::new(number), message)
+}
+
+pub(super) fn outbound(number: u64, state: OutState, thread: Option<&str>) -> (OutboundId, Outbound) {
+    let author =
+        Author::Agent { session: SESSION, incarnation: 1, wire_id: format!("w{number}"), number: number * 2 + 1 };
+    let outbound = Outbound {
+        author,
+        to: Some(address(thread)),
+        in_reply_to: Some(MessageId::new(1)),
+        text: "An answer".to_owned(),
+        content: json(r#"{"text":"An answer"}"#),
+        files: vec!["plan.pdf".to_owned()],
+        state,
+        attempts: 1,
+        first_attempt: Some(Awake::new(1, 10)),
+        uncertain: 0,
+        stored: at(6),
+    };
+    (OutboundId::new(number), outbound)
+}
+
+/// Fills a store with the world.
+pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    entities(db, txn)?;
+    people(db, txn)?;
+    session(db, txn)?;
+    messages(db, txn)?;
+    outgoing(db, txn)?;
+    later(db, txn)?;
+    counters(db, txn)
+}
+
+fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let settings = Settings { default_agent: Some(Folder::new("main").unwrap()), ..Settings::default() };
+    db.settings.put(txn, &(), &settings)?;
+    db.agents.put(txn, &AGENT, &agent("main"))?;
+    db.agents_by_folder.put(txn, &Text::from(&agent("main").folder), &AGENT)?;
+    db.agents.put(txn, &AgentId::new(2), &Agent { archived: Some(at(9)), ..agent("gone") })?;
+    let chat = Chat {
+        channel: telegram(),
+        platform_id: foreign("-100"),
+        name: Some("Family".to_owned()),
+        group: true,
+        unknown_senders: UnknownSenders::RequestApproval,
+        denied: None,
+        origin: Origin::Runtime,
+        created: at(1),
+        archived: None,
+    };
+    db.chats.put(txn, &CHAT, &chat)?;
+    db.chats_by_address.put(txn, &ForeignKey::chat(&telegram(), &foreign("-100")), &CHAT)?;
+    let wiring = Wiring {
+        engage: Engage::Pattern("^hey".to_owned()),
+        senders: SenderScope::Known,
+        ignored: Ignored::Accumulate,
+        session: SessionMode::PerThread,
+        priority: -3,
+        origin: Origin::File,
+        created: at(2),
+    };
+    db.wirings.put(txn, &(CHAT, AGENT), &wiring)?;
+    db.wirings_by_agent.put(txn, &(AGENT, CHAT), &())?;
+    db.destinations.put(txn, &(AGENT, Text::new("family")?), &Destination::Chat(CHAT))
+}
+
+fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let (channel, handle) = ForeignKey::user(&ada());
+    let user = User { id: ada(), name: Some("Ada".to_owned()), origin: Origin::Runtime, created: at(1) };
+    db.users.put(txn, &(channel.clone(), handle.clone()), &user)?;
+    for role in [Role::Owner, Role::AdminOf(AGENT)] {
+        let grant = Grant { user: ada(), at: at(2), by: None, origin: Origin::Runtime };
+        db.roles.put(txn, &(channel.clone(), handle.clone(), role), &grant)?;
+        db.roles_by_grant.put(txn, &(role, at(2), channel.clone(), handle.clone()), &())?;
+    }
+    let membership = Membership { user: ada(), at: at(3), by: Some(ada()), origin: Origin::File };
+    db.members.put(txn, &(AGENT, channel.clone(), handle.clone()), &membership)?;
+    db.direct_messages.put(txn, &(channel, handle), &DirectMessage { address: address(None), resolved: at(4) })
+}
+
+fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let (fingerprint, discriminator) = workspace_key();
+    let workspace = Workspace {
+        path: b"groups/main".to_vec(),
+        agent: Some(AGENT),
+        witness: Some(Witness { token: "0123".to_owned() }),
+        created: at(0),
+    };
+    db.workspaces.put(txn, &workspace_key(), &workspace)?;
+    db.workspaces_by_agent.put(txn, &AGENT, &workspace_key())?;
+    let session = Session {
+        agent: AGENT,
+        route: Route::PerThread(CHAT, Some(foreign("7"))),
+        name: SessionName::Default,
+        reply: Some(address(Some("7"))),
+        status: SessionStatus::Active,
+        last_number: 20,
+        last_incarnation: 2,
+        live: Some(2),
+        context_version: 3,
+        created: at(4),
+        active: at(5),
+    };
+    db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &session)?;
+    db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
+    db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;
+    let incarnation = |phase, stopped_for| Incarnation {
+        phase,
+        launched: Awake::new(1, 100),
+        started: at(5),
+        beat: Awake::new(1, 900),
+        progress: Awake::new(1, 800),
+        tool: Some(ToolUse { name: "Bash".to_owned(), timeout: Some(Millis::minutes(2)) }),
+        stopped_for,
+        claimed: true,
+        stderr_tail: "warning: unused".to_owned(),
+    };
+    let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
+    db.incarnations.put(txn, &(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
+    db.incarnations.put(txn, &(SESSION, 2), &incarnation(Phase::Running, None))?;
+    db.live.put(txn, &SESSION, &2)
+}
+
+fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let content = Content {
+        text: "hey, what is for dinner?".to_owned(),
+        sender: Some(foreign("42")),
+        sender_name: Some("Ada".to_owned()),
+        raw: json(r#"{"text":"hey, what is for dinner?"}"#),
+    };
+    let body = Body {
+        content,
+        kind: MessageKind::Chat,
+        said: at(4),
+        source: Some(address(Some("7"))),
+        platform_message: Some(foreign("9001")),
+        sender: Some(ada()),
+    };
+    db.bodies.put(txn, &BodyId::new(1), &body)?;
+    let states = [
+        (MessageState::Completed { how: Completion::Answered, at: at(6) }, true),
+        (MessageState::Pending(Due::Now), true),
+        (MessageState::Pending(Due::At(at(90))), true),
+        (MessageState::Pending(Due::Retry(Awake::new(1, 5_000))), true),
+        (MessageState::Pending(Due::Now), false),
+        (MessageState::Claimed { incarnation: 2, since: Awake::new(1, 700) }, true),
+        (MessageState::Held(ApprovalId::new(1)), true),
+        (MessageState::Failed { error: "five tries".to_owned(), at: at(7) }, true),
+        (MessageState::Dropped { reason: Reason::AgentRemoved, at: at(8) }, true),
+    ];
+    for (number, (state, trigger)) in (1..).zip(states) {
+        let (id, message) = message(number, state, trigger);
+        db.messages.put(txn, &id, &message)?;
+        db.messages_by_session.put(txn, &(SESSION, message.seq), &id)?;
+    }
+    let row = |n: u64| ((SESSION, n * 2), MessageId::new(n));
+    db.ready.put(txn, &row(2).0, &row(2).1)?;
+    db.later.put(txn, &(at(90), MessageId::new(3)), &())?;
+    db.retries.put(txn, &(Awake::new(1, 5_000), MessageId::new(4)), &())?;
+    db.context.put(txn, &row(5).0, &row(5).1)?;
+    db.claims.put(txn, &row(6).0, &row(6).1)?;
+    db.backlog.put(txn, &AGENT, &4)?;
+    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
+    let key = ForeignKey::of(&foreign("9001"));
+    let seen = Seen { platform_message: foreign("9001"), at: at(4), messages: vec![MessageId::new(1)], refused: None };
+    db.seen.put(txn, &(channel.clone(), chat.clone(), key.clone()), &seen)?;
+    db.seen_by_time.put(txn, &(at(4), channel, chat, key), &())?;
+    let dropped = Drop {
+        at: at(3),
+        channel: telegram(),
+        platform_id: foreign("-100"),
+        chat: Some(CHAT),
+        agent: None,
+        platform_message: None,
+        sender: Some(ada()),
+        sender_name: Some("Ada".to_owned()),
+        reason: Reason::UnknownSenderStrict,
+    };
+    db.dropped.put(txn, &DropId::new(1), &dropped)
+}
+
+fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let states = [
+        (OutState::Delivered { at: at(7), platform_message: Some(foreign("9002")) }, None),
+        (OutState::Attempting { since: Awake::new(1, 800) }, None),
+        (OutState::Waiting { until: None, after: None }, None),
+        (OutState::Waiting { until: Some(Awake::new(1, 900)), after: Some("503".to_owned()) }, Some("7")),
+        (OutState::Later(at(70)), None),
+        (OutState::Failed { error: "gone".to_owned(), at: at(8) }, None),
+        (OutState::Refused { error: "not yours".to_owned(), at: at(8) }, None),
+        (OutState::Abandoned { at: at(8) }, None),
+    ];
+    for (number, (state, thread)) in (1..).zip(states) {
+        let (id, outbound) = outbound(number, state, thread);
+        db.outbound_by_wire.put(txn, &(SESSION, Text::new(format!("w{number}"))?), &id)?;
+        db.outbound_by_number.put(txn, &(SESSION, number * 2 + 1), &id)?;
+        let (channel, chat, thread) = ForeignKey::place(outbound.to.as_ref().unwrap());
+        if matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. }) {
+            db.lanes.put(txn, &(channel, chat, thread, id), &())?;
+        }
+        db.outbound.put(txn, &id, &outbound)?;
+    }
+    db.lane_heads.put(txn, &(Awake::new(1, 60_800), OutboundId::new(2)), &())?;
+    db.lane_heads.put(txn, &(Awake::new(1, 900), OutboundId::new(4)), &())?;
+    db.outbound_later.put(txn, &(at(70), OutboundId::new(5)), &())?;
+    let notice = Outbound { author: Author::Hearth, ..outbound(9, OutState::Abandoned { at: at(9) }, None).1 };
+    db.outbound.put(txn, &OutboundId::new(9), &notice)
+}
+
+fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let approval = Approval {
+        agent: Some(AGENT),
+        chat: Some(CHAT),
+        subject: Some(ada()),
+        approver: ada(),
+        nonce: 77,
+        expires: at(80),
+        created: at(5),
+    };
+    db.approvals.put(txn, &ApprovalId::new(1), &approval)?;
+    db.approvals_by_expiry.put(txn, &(at(80), ApprovalId::new(1)), &())?;
+    let question = Question {
+        session: SESSION,
+        incarnation: 2,
+        request: "q1".to_owned(),
+        title: "Pizza?".to_owned(),
+        options: vec![("Yes".to_owned(), "yes".to_owned())],
+        expires: at(81),
+        created: at(5),
+    };
+    db.questions.put(txn, &QuestionId::new(1), &question)?;
+    db.questions_by_expiry.put(txn, &(at(81), QuestionId::new(1)), &())?;
+    let task = Task {
+        session: SESSION,
+        prompt: "Water the plants".to_owned(),
+        recurrence: Some("0 9 * * 1".to_owned()),
+        next: Some(at(82)),
+        created: at(5),
+    };
+    db.tasks.put(txn, &TaskId::new(1), &task)?;
+    db.tasks_due.put(txn, &(at(82), TaskId::new(1)), &())?;
+    let fire = Fire { at: at(6), zone: "Europe/Berlin".to_owned(), skipped: None };
+    db.fires.put(txn, &(TaskId::new(1), at(6)), &fire)?;
+    let skip = SkipSummary { agent: AGENT, summary: json("{}"), taken: at(6), surfaced: None };
+    db.skips.put(txn, &SkipId::new(1), &skip)?;
+    db.skips_unsurfaced.put(txn, &(AGENT, SkipId::new(1)), &())?;
+    let (channel, chat, thread) = ForeignKey::place(&address(Some("8")));
+    let mute = Mute { address: address(Some("8")), note: json("null"), since: at(6) };
+    db.mutes.put(txn, &(AGENT, channel, chat, thread), &mute)?;
+    db.state_fields.put(txn, &(AGENT, Text::new("mood")?), &StateField { value: json("1"), changed: at(6) })?;
+    let entry =
+        JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
+    db.journal.put(txn, &JournalId::new(1), &entry)?;
+    db.journal_by_message.put(txn, &(MessageId::new(1), JournalId::new(1)), &())?;
+    db.journal_by_session.put(txn, &(SESSION, JournalId::new(1)), &())
+}
+
+fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
+    set(AgentId::COUNTER, 2)?;
+    set(MessageId::COUNTER, 9)?;
+    set(OutboundId::COUNTER, 9)?;
+    for counter in [
+        ChatId::COUNTER,
+        SessionId::COUNTER,
+        BodyId::COUNTER,
+        DropId::COUNTER,
+        ApprovalId::COUNTER,
+        QuestionId::COUNTER,
+        TaskId::COUNTER,
+        SkipId::COUNTER,
+        JournalId::COUNTER,
+    ] {
+        set(counter, 1)?;
+    }
+    Ok(())
+}

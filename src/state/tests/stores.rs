@@ -1,0 +1,236 @@
+//! Opening, transactions, room.
+
+use crate::model::configure::Settings;
+use crate::model::id::{AgentId, ChatId, Counted, MessageId, SessionId};
+use crate::model::{Awake, Timestamp};
+use crate::state::room::{Admission, NoRoom};
+use crate::state::tests::{small, store};
+use crate::state::{Error, Meta, Number, Options, Reader, Result, Store, Text, migrate};
+
+fn text(text: &str) -> Text {
+    Text::new(text).unwrap()
+}
+
+#[test]
+fn a_store_is_made_once_and_counts_its_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let store = Store::open(dir.path(), small()).unwrap();
+        assert_eq!(store.install(), 0x00c0_ffee);
+        assert_eq!((store.begin_run().unwrap(), store.begin_run().unwrap()), (1, 2));
+        assert!(store.has_reserve());
+    }
+    let store = Store::open(dir.path(), Options { install: 7, ..small() }).unwrap();
+    assert_eq!(store.install(), 0x00c0_ffee, "the identity stays");
+    assert_eq!(store.begin_run().unwrap(), 3);
+}
+
+#[test]
+fn the_second_writer_is_told_who_the_first_is() {
+    let (dir, _store) = store();
+    let message = Store::open(dir.path(), small()).unwrap_err().to_string();
+    assert!(message.contains(&format!("in use by process {}", std::process::id())), "{message}");
+}
+
+#[test]
+fn a_full_terabyte_is_reserved_and_takes_no_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { map_bytes: None, ..small() }).unwrap();
+    store.begin_run().unwrap();
+    let bytes = std::fs::metadata(dir.path().join("store/data.mdb")).unwrap().len();
+    assert!(bytes < 1 << 20, "{bytes}");
+}
+
+#[test]
+fn what_fails_leaves_nothing() {
+    let (_dir, store) = store();
+    let failed: Result<()> = store.write(|db, txn| {
+        db.counters.put(txn, &text("a"), &Number(1))?;
+        db.agents.require(txn, &AgentId::new(9)).map(|_| ())
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "table agents has no row ag9");
+    assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 0);
+}
+
+#[test]
+fn one_failure_in_a_group_harms_nobody() {
+    let (_dir, store) = store();
+    let answers = store
+        .write_batch(1..=4_u64, |db, txn, n| {
+            db.counters.put(txn, &text("last"), &Number(n))?;
+            db.counters.insert(txn, &text(&format!("n{n}")), &Number(n))?;
+            if n == 3 { db.agents.require(txn, &AgentId::new(n)).map(|_| 0) } else { Ok(n) }
+        })
+        .unwrap();
+    let numbers: Vec<Option<u64>> = answers.into_iter().map(Result::ok).collect();
+    assert_eq!(numbers, [Some(1), Some(2), None, Some(4)]);
+    let keys = store.read(|db, txn| db.counters.iter(txn)?.map(|row| Ok(row?.0)).collect::<Result<Vec<_>>>()).unwrap();
+    assert_eq!(keys, [text("last"), text("n1"), text("n2"), text("n4")]);
+}
+
+#[test]
+fn rows_are_read_in_every_way() {
+    let (_dir, store) = store();
+    let (session, other) = (SessionId::new(1), SessionId::new(2));
+    let row = |session, seq| ((session, seq), MessageId::new(seq * 10));
+    store
+        .write(|db, txn| {
+            for (key, value) in [row(session, 2), row(session, 4), row(session, 6), row(other, 2)] {
+                db.ready.insert(txn, &key, &value)?;
+            }
+            assert!(matches!(db.ready.insert(txn, &(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
+            // What was collected can be changed while it is walked over.
+            for (key, value) in db.ready.collect_prefix(txn, &session, 2)? {
+                db.ready.put(txn, &key, &value)?;
+            }
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    store
+        .read(|db, txn| {
+            let ready = db.ready;
+            assert_eq!(ready.get(txn, &(session, 4))?, Some(MessageId::new(40)));
+            assert_eq!(ready.first(txn, ..)?, Some(row(session, 2)));
+            assert_eq!(ready.last(txn, ..)?, Some(row(other, 2)));
+            assert_eq!(ready.first(txn, (session, 3)..)?, Some(row(session, 4)));
+            assert_eq!(ready.last(txn, ..(session, 4))?, Some(row(session, 2)));
+            assert_eq!(ready.first_in(txn, &other)?, Some(row(other, 2)));
+            assert_eq!(ready.last_in(txn, &session)?, Some(row(session, 6)));
+            assert_eq!(ready.last_in(txn, &SessionId::new(u64::MAX))?, None);
+            assert_eq!(ready.after(txn, &(session, 6))?, Some(row(other, 2)));
+            assert_eq!(ready.collect_range(txn, (session, 4)..=(other, 2), 9)?.len(), 3);
+            assert_eq!(ready.collect_prefix(txn, &session, 2)?, [row(session, 2), row(session, 4)]);
+            assert_eq!(ready.collect_after(txn, &session, &(session, 2), 9)?, [row(session, 4), row(session, 6)]);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    assert!(store.write(|db, txn| db.ready.delete(txn, &(other, 2))).unwrap());
+    assert!(!store.write(|db, txn| db.ready.delete(txn, &(other, 2))).unwrap());
+}
+
+#[test]
+fn keys_of_one_row_and_rows_without_a_value() {
+    let (_dir, store) = store();
+    store
+        .write(|db, txn| {
+            db.settings.put(txn, &(), &Settings { max_containers: Some(3), ..Settings::default() })?;
+            db.wirings_by_agent.put(txn, &(AgentId::new(1), ChatId::new(2)), &())?;
+            db.retries.put(txn, &(Awake::new(1, 5), MessageId::new(1)), &())?;
+            db.later.put(txn, &(Timestamp::from_millis(-1), MessageId::new(1)), &())
+        })
+        .unwrap();
+    store
+        .read(|db, txn| {
+            assert_eq!(db.settings.require(txn, &())?.max_containers, Some(3));
+            assert_eq!(db.wirings_by_agent.first_in(txn, &AgentId::new(1))?.unwrap().0.1, ChatId::new(2));
+            assert!(db.later.first(txn, ..(Timestamp::from_millis(0), MessageId::new(0)))?.is_some());
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn ids_are_given_out_once() {
+    let (_dir, store) = store();
+    let ids = store
+        .write(|db, txn| Ok::<_, Error>([db.allocate::<AgentId>(txn)?, db.allocate(txn)?, AgentId::from_number(0)]))
+        .unwrap();
+    assert_eq!(ids, [AgentId::new(1), AgentId::new(2), AgentId::new(0)]);
+    assert_eq!(store.read(|db, txn| db.counter::<ChatId>(txn)).unwrap(), 0);
+}
+
+/// A daemon that was downgraded must not touch what it does not understand.
+#[test]
+fn a_newer_store_is_refused_and_left_alone() {
+    let (dir, store) = store();
+    let newer = Meta { format: migrate::FORMAT + 1, install: 1, runs: 1 };
+    store.write(|db, txn| db.meta.put(txn, &(), &newer)).unwrap();
+    drop(store);
+    let bytes = std::fs::read(dir.path().join("store/data.mdb")).unwrap();
+    for message in
+        [Store::open(dir.path(), small()).unwrap_err().to_string(), Reader::open(dir.path()).unwrap_err().to_string()]
+    {
+        assert!(message.contains("has format 2, this Hearth knows formats up to 1: install the newer"), "{message}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("store/data.mdb")).unwrap(), bytes);
+}
+
+#[test]
+fn reading_makes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(Reader::open(dir.path()), Err(Error::NoStore { .. })));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    drop(Store::open(dir.path(), small()).unwrap());
+    let reader = Reader::open(dir.path()).unwrap();
+    assert_eq!(reader.read(|db, txn| db.meta.require(txn, &())).unwrap().install, 0x00c0_ffee);
+}
+
+/// At the very end of the map LMDB refuses even removals, which need pages before they free any: so new work ends early.
+#[test]
+fn new_work_is_refused_while_removals_find_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { map_bytes: Some(2 << 20), ..small() }).unwrap();
+    let put = |n: u64| store.write(|db, txn| db.counters.put(txn, &text(&format!("{n:0400}")), &Number(n)));
+    let mut rows = 0;
+    while store.admission().unwrap() == Admission::Open {
+        put(rows).unwrap();
+        rows += 1;
+    }
+    for n in 0..rows / 2 {
+        put(n).unwrap();
+        assert!(store.write(|db, txn| db.counters.delete(txn, &text(&format!("{n:0400}")))).unwrap(), "{n}");
+    }
+    assert_eq!(store.admission().unwrap(), Admission::Open);
+}
+
+#[test]
+fn a_full_map_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { map_bytes: Some(2 << 20), ..small() };
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let put = |n: u64| store.write(|db, txn| db.counters.put(txn, &text(&format!("{n:0400}")), &Number(n)));
+    let (rows, error) = (0..).find_map(|n| put(n).err().map(|e| (n, e))).unwrap();
+    assert!(error.is_full() && !error.is_fatal(), "{error}");
+    drop(store);
+    let store = Store::open(dir.path(), options).unwrap();
+    assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), rows);
+}
+
+#[test]
+fn a_group_survives_one_input_that_is_too_large() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { map_bytes: Some(2 << 20), ..small() }).unwrap();
+    let answers = store
+        .write_batch([1_u64, 100_000, 1], |db, txn, rows| {
+            for n in 0..rows {
+                db.counters.put(txn, &text(&format!("{rows}-{n:0390}")), &Number(n))?;
+            }
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    assert!(matches!(answers.as_slice(), [Ok(()), Err(Error::Full { .. }), Ok(())]), "{answers:?}");
+    assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 1);
+}
+
+#[test]
+fn a_full_disk_refuses_and_the_reserve_comes_and_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { margin_bytes: u64::MAX, ..small() }).unwrap();
+    assert!(matches!(store.admission().unwrap(), Admission::Refuse(NoRoom::Disk { .. })));
+    assert!(store.has_reserve());
+    assert!(store.release_reserve().unwrap());
+    assert!(!store.release_reserve().unwrap());
+    assert!(!store.has_reserve());
+    assert!(store.restore_reserve().unwrap());
+    assert!(store.has_reserve());
+}
+
+#[test]
+fn the_settings_limit_the_store() {
+    let (_dir, store) = store();
+    assert_eq!(store.admission().unwrap(), Admission::Open);
+    let settings = Settings { store_max_bytes: Some(4_096), ..Settings::default() };
+    store.write(|db, txn| db.settings.put(txn, &(), &settings)).unwrap();
+    let Admission::Refuse(reason) = store.admission().unwrap() else { panic!("admitted") };
+    assert!(reason.to_string().contains("of 4096 bytes: raise store_max_bytes"), "{reason}");
+}
