@@ -1,0 +1,302 @@
+//! House rules that no compiler knows: who imports whom, what has one place, how long files are.
+//!
+//! The rules are data in [`rules`]; the checks work on a map of files, so that they are tested with planted violations.
+
+mod rules;
+mod rust;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rules::{BANS, EMPTY_NAMES, IMPORTS, LINES_MAX, LONG_FILES, MAKING, NAMES, TEST_LINES_MAX, Thing};
+
+/// Path from the root of the repository -> text.
+type Files = BTreeMap<String, String>;
+
+#[test]
+fn the_house_is_tidy() {
+    let mut files = Files::new();
+    load(Path::new(env!("CARGO_MANIFEST_DIR")), "", &mut files);
+    assert!(files.contains_key("src/lib.rs") && files.contains_key("tests/it/tidy.rs"), "{:?}", files.keys());
+    let violations = violations(&files);
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
+}
+
+/// Reads what people write: no build output, no hidden directories but `.ci`, nothing that is not text.
+fn load(root: &Path, below: &str, files: &mut Files) {
+    for entry in std::fs::read_dir(root.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        let skipped = ["target", "fixtures", "node_modules"].contains(&name.as_str());
+        if (name.starts_with('.') && name != ".ci") || skipped {
+            continue;
+        }
+        if entry.file_type().unwrap().is_dir() {
+            load(root, &path, files);
+        } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
+            files.insert(path, text);
+        }
+    }
+}
+
+fn violations(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in files {
+        found.extend(making(path, text));
+        if path.ends_with(".rs") {
+            let code = rust::code(text);
+            let production = if is_test(path) { String::new() } else { rust::production(&code) };
+            found.extend(imports(path, &production));
+            found.extend(bans(path, &production));
+            found.extend(length(path, text, &production));
+            found.extend(names(path, &code));
+        }
+    }
+    found.extend(orphans(files));
+    found
+}
+
+/// Whether a file holds nothing but tests.
+fn is_test(path: &str) -> bool {
+    path.ends_with("/tests.rs")
+        || path.contains("/tests/")
+        || path.starts_with("tests/")
+        || path.starts_with("benches/")
+}
+
+/// The folder of `src/` that a file belongs to; none for `lib.rs` and other crates.
+fn folder(path: &str) -> Option<&str> {
+    if path.starts_with("tools/") {
+        return Some("tools");
+    }
+    let first = path.strip_prefix("src/")?.split('/').next()?;
+    Some(first.trim_end_matches(".rs")).filter(|folder| *folder != "lib")
+}
+
+/// How many modules deep in the crate a file is: what `super` counts from.
+fn module_depth(path: &str) -> usize {
+    let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
+    path.split('/').count()
+}
+
+fn imports(path: &str, code: &str) -> Vec<String> {
+    let Some(folder) = folder(path) else { return Vec::new() };
+    let Some((_, allowed)) = IMPORTS.iter().find(|(name, _)| *name == folder) else {
+        return vec![format!("{path}: `{folder}` is not in the import table; say there what it may import")];
+    };
+    let mut found = Vec::new();
+    for import in rust::paths(code) {
+        let supers = import.segments.iter().take_while(|segment| *segment == "super").count();
+        let target = match import.segments[0].as_str() {
+            "crate" => import.segments.get(1),
+            "hearth" if import.segments.len() > 1 => import.segments.get(1),
+            "super" if supers >= module_depth(path) => import.segments.get(supers),
+            _ => None,
+        };
+        let Some(target) = target else { continue };
+        let known = IMPORTS.iter().any(|(name, _)| name == target);
+        if known && target != folder && !allowed.contains(&target.as_str()) {
+            found.push(format!("{path}:{}: `{folder}` may not import `{target}`", import.line));
+        }
+    }
+    found
+}
+
+fn bans(path: &str, code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let paths = rust::paths(code);
+    for ban in BANS.iter().filter(|ban| path.starts_with(ban.within)) {
+        if ban.places.iter().any(|(place, _)| path.starts_with(place)) {
+            continue;
+        }
+        let (thing, lines) = match &ban.thing {
+            Thing::Crate(name) => (name, lines(&paths, |segments| segments.len() > 1 && segments[0] == *name)),
+            Thing::Segments(wanted) => {
+                let wanted: Vec<&str> = wanted.split("::").collect();
+                let has = |segments: &[String]| segments.windows(wanted.len()).any(|window| window == wanted);
+                (
+                    match &ban.thing {
+                        Thing::Crate(name) | Thing::Segments(name) | Thing::Text(name) => name,
+                    },
+                    lines(&paths, has),
+                )
+            }
+            Thing::Text(text) => {
+                let hits = code.lines().enumerate().filter(|(_, line)| line.replace(' ', "").contains(text));
+                (text, hits.map(|(at, _)| at + 1).collect())
+            }
+        };
+        found.extend(lines.iter().map(|line| format!("{path}:{line}: `{thing}` is not used here: {}", ban.why)));
+    }
+    found
+}
+
+fn lines(paths: &[rust::Path], has: impl Fn(&[String]) -> bool) -> Vec<usize> {
+    paths.iter().filter(|path| has(&path.segments)).map(|path| path.line).collect()
+}
+
+fn length(path: &str, text: &str, production: &str) -> Vec<String> {
+    if LONG_FILES.iter().any(|(long, _)| *long == path) {
+        return Vec::new();
+    }
+    let all = text.lines().count();
+    let (lines, max) = if is_test(path) { (all, TEST_LINES_MAX) } else { (production_lines(production), LINES_MAX) };
+    if lines > max { vec![format!("{path}: {lines} lines, at most {max}: cut it by meaning")] } else { Vec::new() }
+}
+
+fn production_lines(production: &str) -> usize {
+    production.trim_end().lines().count()
+}
+
+fn names(path: &str, code: &str) -> Vec<String> {
+    if NAMES.iter().any(|(name, _)| *name == path) {
+        return Vec::new();
+    }
+    let empty = |name: &str| rust::words(name).iter().any(|word| EMPTY_NAMES.contains(&word.as_str()));
+    let stem = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".rs");
+    let file = empty(stem).then(|| format!("{path}: the file's name says nothing"));
+    let defined = rust::definitions(code).into_iter().filter(|(_, name)| empty(name));
+    let defined = defined.map(|(line, name)| format!("{path}:{line}: the name `{name}` says nothing"));
+    file.into_iter().chain(defined).collect()
+}
+
+fn making(path: &str, text: &str) -> Vec<String> {
+    let hits = text.lines().enumerate().flat_map(|(at, line)| MAKING.iter().map(move |word| (at + 1, line, *word)));
+    let hits = hits.filter(|(_, line, word)| line.contains(word));
+    hits.map(|(line, _, word)| format!("{path}:{line}: `{word}` is about how it was made")).collect()
+}
+
+/// Files that no `mod` leads to: they are not compiled, so their tests never run.
+fn orphans(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in files.keys().filter(|path| path.starts_with("src/") || path.starts_with("tests/it/")) {
+        let Some(module) = path.strip_suffix(".rs").map(|path| path.trim_end_matches("/mod")) else { continue };
+        let Some((parent, name)) = module.rsplit_once('/') else { continue };
+        if matches!(path.as_str(), "src/lib.rs" | "src/main.rs" | "tests/it/main.rs") {
+            continue;
+        }
+        let roots = [
+            format!("{parent}.rs"),
+            format!("{parent}/mod.rs"),
+            format!("{parent}/lib.rs"),
+            format!("{parent}/main.rs"),
+        ];
+        let declared = |text: &String| {
+            let words = rust::paths(&rust::code(text));
+            words.windows(2).any(|pair| pair[0].segments == ["mod"] && pair[1].segments == [name])
+        };
+        let borrowed = |text: &String| text.contains("#[path = \"") && text.contains(&format!("/{path}\"]"));
+        if !roots.iter().filter_map(|root| files.get(root)).any(declared) && !files.values().any(borrowed) {
+            found.push(format!("{path}: no `mod {name}` leads to it"));
+        }
+    }
+    found
+}
+
+/// What the checks say of one planted file beside a tidy tree.
+fn planted(path: &str, text: &str) -> Vec<String> {
+    let mut files = Files::new();
+    files.insert(path.to_owned(), text.to_owned());
+    let found = violations(&files);
+    found.into_iter().filter(|line| !line.contains("leads to it")).collect()
+}
+
+#[test]
+fn planted_violations_are_found() {
+    let long = "fn f() {}\n".repeat(LINES_MAX + 1);
+    let tests = "fn f() {}\n".repeat(TEST_LINES_MAX + 1);
+    let cases = [
+        ("src/channel/x.rs", "use crate::state::Store;", "src/channel/x.rs:1: `channel` may not import `state`"),
+        ("src/channel/x.rs", "\nuse crate::{model::Input, engine};", ":2: `channel` may not import `engine`"),
+        ("src/channel/x.rs", "use super::super::engine::apply;", "`channel` may not import `engine`"),
+        ("src/channel/mod.rs", "use super::engine::apply;", "`channel` may not import `engine`"),
+        ("src/model/x.rs", "fn f() -> crate::config::Paths {}", "`model` may not import `config`"),
+        ("src/state/x.rs", "use crate::clock;", "`state` may not import `clock`"),
+        ("src/engine/x.rs", "use crate::runtime::Runtime;", "`engine` may not import `runtime`"),
+        ("src/clock.rs", "use crate::state::Store;", "`clock` may not import `state`"),
+        ("src/main.rs", "use hearth::state::Store;", "`main` may not import `state`"),
+        ("tools/dump/main.rs", "hearth::engine::apply();", "`tools` may not import `engine`"),
+        ("src/novel/x.rs", "", "`novel` is not in the import table"),
+        ("src/engine/x.rs", "use heed::Env;", "`heed` is not used here"),
+        ("src/state/x.rs", "use bincode::config;", "`bincode` is not used here"),
+        ("src/engine/x.rs", "fn f() { serde_json::to_string(1) }", "`serde_json` is not used here"),
+        ("src/engine/x.rs", "use hearth_wire::Ack;", "`hearth_wire` is not used here"),
+        ("src/engine/route.rs", "use regex::Regex;", "`regex` is not used here"),
+        ("src/model/x.rs", "#[serde(default)]\nstruct A;", "`#[serde(` is not used here"),
+        ("src/model/x.rs", "#[derive(A)] #[ serde(default) ]", "`#[serde(` is not used here"),
+        ("src/runtime/x.rs", "use std::time::{Duration, Instant};", "`Instant` is not used here"),
+        ("src/state/x.rs", "let t = std::time::SystemTime::now();", "`SystemTime` is not used here"),
+        ("container/agent-runner/src/run.rs", "use std::time::Instant;", "`Instant` is not used here"),
+        ("src/cli/x.rs", "use std::process::{ExitCode, Command};", "`process::Command` is not used here"),
+        ("src/cli/x.rs", "use tokio::process::Command;", "`process::Command` is not used here"),
+        ("src/cli/x.rs", "std::env::var(\"X\")", "`env::var` is not used here"),
+        ("src/config/paths.rs", "std::env::var_os(\"X\")", "`env::var_os` is not used here"),
+        ("src/engine/x.rs", "struct SessionManager;", "src/engine/x.rs:1: the name `SessionManager` says nothing"),
+        ("src/engine/x.rs", "mod helpers;", "the name `helpers` says nothing"),
+        ("src/engine/route_utils.rs", "", "the file's name says nothing"),
+        ("src/engine/x.rs", long.as_str(), "501 lines, at most 500"),
+        ("tests/it/x.rs", tests.as_str(), "801 lines, at most 800"),
+        ("README.md", concat!("see design", ".md"), "is about how it was made"),
+        ("src/engine/x.rs", concat!("// TO", "DO: later"), "is about how it was made"),
+    ];
+    for (path, text, expected) in cases {
+        let found = planted(path, text);
+        assert!(found.iter().any(|line| line.contains(expected)), "{path}: {text:.60}\n{found:?}\n{expected}");
+    }
+}
+
+#[test]
+fn what_is_allowed_is_not_found() {
+    let long_tests = format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n", "    fn f() {}\n".repeat(600));
+    let cases = [
+        ("src/channel/x.rs", "use crate::model::Input;\nuse crate::channel::event;\nuse super::event;"),
+        ("src/channel/x.rs", "//! See [`crate::state`] and `heed::Env`.\nconst A: &str = \"crate::state::x\";"),
+        ("src/channel/x.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::state::Store;\n}\n"),
+        ("src/channel/event/tests.rs", "use crate::state::Store;\nuse std::time::Instant;"),
+        ("src/state/x.rs", "use heed::Env;\nuse crate::model::Input;"),
+        ("src/clock.rs", "use std::time::{Instant, SystemTime};"),
+        ("src/config/env.rs", "std::env::var(\"X\")"),
+        ("src/main.rs", "hearth::cli::run()"),
+        ("src/lib.rs", "pub mod state;\npub mod channel;"),
+        ("src/cli/x.rs", "use clap::Command;\nlet x = env!(\"CARGO_PKG_VERSION\");"),
+        ("src/engine/x.rs", long_tests.as_str()),
+    ];
+    for (path, text) in cases {
+        assert_eq!(planted(path, text), Vec::<String>::new(), "{path}: {text:.60}");
+    }
+}
+
+#[test]
+fn files_that_nothing_leads_to_are_found() {
+    let files = |entries: &[(&str, &str)]| -> Files {
+        entries.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+    };
+    let connected = files(&[
+        ("src/lib.rs", "pub mod channel;"),
+        ("src/channel/mod.rs", "mod event;"),
+        ("src/channel/event.rs", "#[cfg(test)]\nmod tests;"),
+        ("src/channel/event/tests.rs", ""),
+        ("tests/it/main.rs", "mod tidy;"),
+        ("tests/it/tidy.rs", ""),
+    ]);
+    assert_eq!(orphans(&connected), Vec::<String>::new());
+    let borrowed = files(&[
+        ("tests/it/fake.rs", ""),
+        ("container/x/tests/main.rs", "#[path = \"../../../tests/it/fake.rs\"]\nmod fake;"),
+    ]);
+    assert_eq!(orphans(&borrowed), Vec::<String>::new());
+    let lost = files(&[("tests/it/main.rs", "// mod lost;"), ("tests/it/lost.rs", ""), ("src/channel/x.rs", "")]);
+    assert_eq!(orphans(&lost).len(), 2);
+}
+
+#[test]
+fn every_exception_has_a_reason_and_every_folder_a_row() {
+    let reasons = BANS.iter().flat_map(|ban| ban.places).chain(LONG_FILES).chain(NAMES);
+    assert!(reasons.into_iter().all(|(place, reason)| !place.is_empty() && reason.len() > 3));
+    for (folder, allowed) in IMPORTS {
+        for target in *allowed {
+            assert!(IMPORTS.iter().any(|(name, _)| name == target), "{folder} imports {target}, which has no row");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The house rules as data. Every exception is here, with its reason.
+
+/// Which folders of `src/` a folder may import. What is not listed may not be imported.
+///
+/// `main -> cli/daemon -> engine -> state -> model`; edges know configuration and model only; the model knows nobody.
+pub(super) const IMPORTS: &[(&str, &[&str])] = &[
+    ("main", &["cli", "daemon"]),
+    ("cli", &["channel", "clock", "config", "daemon", "engine", "model", "socket", "state", "time"]),
+    (
+        "daemon",
+        &[
+            "channel",
+            "clock",
+            "config",
+            "contracts",
+            "engine",
+            "mailbox",
+            "model",
+            "runtime",
+            "socket",
+            "state",
+            "time",
+        ],
+    ),
+    ("engine", &["model", "state", "time"]),
+    ("state", &["model"]),
+    ("time", &["model"]),
+    ("clock", &["model"]),
+    ("config", &["model"]),
+    ("socket", &["config", "model"]),
+    ("channel", &["config", "model"]),
+    ("mailbox", &["config", "model"]),
+    ("contracts", &["config", "model"]),
+    ("runtime", &["config", "model"]),
+    ("model", &[]),
+    ("tools", &["config", "model", "state"]),
+];
+
+/// What a ban forbids.
+pub(super) enum Thing {
+    /// A path that begins with this crate.
+    Crate(&'static str),
+    /// These segments next to each other anywhere in a path.
+    Segments(&'static str),
+    /// This text anywhere in the code, white space ignored.
+    Text(&'static str),
+}
+
+/// Something that has its places, each with a reason, and is banned elsewhere.
+pub(super) struct Ban {
+    pub(super) thing: Thing,
+    /// Where the ban holds, beginning of the path.
+    pub(super) within: &'static str,
+    /// Beginning of a path, and the reason.
+    pub(super) places: &'static [(&'static str, &'static str)],
+    pub(super) why: &'static str,
+}
+
+pub(super) const BANS: &[Ban] = &[
+    Ban {
+        thing: Thing::Crate("heed"),
+        within: "",
+        places: &[("src/state/", "the one folder that knows LMDB")],
+        why: "the store can be replaced or reasoned about only if one folder names it",
+    },
+    Ban {
+        thing: Thing::Crate("bincode"),
+        within: "",
+        places: &[("src/state/envelope.rs", "the one codec of records")],
+        why: "records are encoded with version and checksum or not at all",
+    },
+    Ban {
+        thing: Thing::Crate("serde_json"),
+        within: "",
+        places: &[
+            ("src/channel/", "events arrive as JSON"),
+            ("src/mailbox/", "the wire contract is JSON"),
+            ("src/contracts/", "so are the other file contracts"),
+            ("src/runtime/", "so is the API of a container engine"),
+            ("src/daemon/desk.rs", "what is typed at a terminal gets its payload"),
+            ("src/socket", "so are requests and answers"),
+            ("src/cli/", "and what programs read"),
+            ("src/state/dump", "the dump prints JSON lines"),
+            ("tools/dump/", "the dump prints JSON lines"),
+            ("container/wire/", "the wire contract"),
+            ("container/agent-runner/", "the other side of it"),
+        ],
+        why: "JSON exists only where files and messages are exchanged",
+    },
+    Ban {
+        thing: Thing::Crate("hearth_wire"),
+        within: "src/",
+        places: &[("src/mailbox/", "the host's side of the contract")],
+        why: "wire types never travel further in than the mailbox",
+    },
+    Ban {
+        thing: Thing::Crate("agent_runner"),
+        within: "",
+        places: &[
+            ("src/cli/", "the hidden subcommand `agent` is the runner"),
+            ("src/runtime/process", "starts it"),
+            ("container/agent-runner/src/main.rs", "is it"),
+            ("container/agent-runner/tests/", "tests it"),
+        ],
+        why: "the host's logic does not depend on what drives an agent",
+    },
+    Ban {
+        thing: Thing::Crate("regex"),
+        within: "",
+        places: &[("src/engine/pattern.rs", "patterns are translated and compiled in one place")],
+        why: "strangers' text meets only patterns that were checked",
+    },
+    Ban {
+        thing: Thing::Crate("toml"),
+        within: "",
+        places: &[("src/config/", "hearth.toml")],
+        why: "one file in this form, read in one place",
+    },
+    Ban {
+        thing: Thing::Crate("rustyline"),
+        within: "",
+        places: &[("src/cli/", "line editing of `hearth chat`")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
+        thing: Thing::Crate("comfy_table"),
+        within: "",
+        places: &[("src/cli/", "tables for people")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
+        thing: Thing::Crate("command_fds"),
+        within: "",
+        places: &[("src/runtime/process", "hands exactly two descriptors to a child")],
+        why: "no other child inherits descriptors",
+    },
+    Ban {
+        thing: Thing::Text("#[serde("),
+        within: "src/model/",
+        places: &[],
+        why: "records are encoded without field names, where these attributes do not decode",
+    },
+    Ban {
+        thing: Thing::Segments("SystemTime"),
+        within: "",
+        places: &[("src/clock.rs", "the host's clock"), ("container/agent-runner/src/clock.rs", "the runner's clock")],
+        why: "time is an input",
+    },
+    Ban {
+        thing: Thing::Segments("Instant"),
+        within: "",
+        places: &[("src/clock.rs", "the host's clock"), ("container/agent-runner/src/clock.rs", "the runner's clock")],
+        why: "time is an input",
+    },
+    Ban {
+        thing: Thing::Segments("Utc::now"),
+        within: "",
+        places: &[("src/clock.rs", "the host's clock"), ("container/agent-runner/src/clock.rs", "the runner's clock")],
+        why: "time is an input",
+    },
+    Ban {
+        thing: Thing::Segments("process::Command"),
+        within: "",
+        places: &[
+            ("src/runtime/process", "starts agents"),
+            ("src/cli/service.rs", "installs the service, bounded and timed out"),
+            ("src/contracts/git.rs", "asks git, bounded and timed out"),
+            ("container/agent-runner/src/child.rs", "starts the provider"),
+        ],
+        why: "a process is started where somebody waits for its end",
+    },
+    Ban { thing: Thing::Segments("env::var"), within: "", places: ENVIRONMENT, why: "the environment is an input" },
+    Ban { thing: Thing::Segments("env::var_os"), within: "", places: ENVIRONMENT, why: "the environment is an input" },
+    Ban { thing: Thing::Segments("env::vars_os"), within: "", places: ENVIRONMENT, why: "the environment is an input" },
+    Ban { thing: Thing::Segments("env::vars"), within: "", places: ENVIRONMENT, why: "the environment is an input" },
+];
+
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("src/config/env.rs", "the host's environment"),
+    ("container/agent-runner/src/env.rs", "the runner's environment"),
+];
+
+/// Lines of a file without its tests.
+pub(super) const LINES_MAX: usize = 500;
+
+/// Lines of a file of tests.
+pub(super) const TEST_LINES_MAX: usize = 800;
+
+/// Files that may be longer, with the reason.
+pub(super) const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Words that name no idea.
+pub(super) const EMPTY_NAMES: [&str; 6] = ["manager", "helper", "helpers", "util", "utils", "service"];
+
+/// Names that may have such a word, with the reason.
+pub(super) const NAMES: &[(&str, &str)] = &[("src/cli/service.rs", "it installs Hearth as a service of the system")];
+
+/// Words about how the code came to be; a reader needs to know how it is. Written in halves, because this file is read too.
+pub(super) const MAKING: [&str; 9] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+    concat!("work", "tree"),
+    concat!("/wo", "rk/"),
+    concat!("pull ", "request"),
+    concat!("as reque", "sted"),
+    concat!("design", ".md"),
+    concat!("the br", "ief"),
+];

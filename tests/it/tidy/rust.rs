@@ -1,0 +1,214 @@
+//! As much of Rust's grammar as the house rules need: code without comments and texts, and the paths in it.
+
+/// A path in code, such as `crate::state::Store`, with imports written out one by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Path {
+    pub(super) line: usize,
+    pub(super) segments: Vec<String>,
+}
+
+/// The text with comments, strings and characters blanked; lines stay where they are.
+pub(super) fn code(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut code = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let end = blank_end(&chars, at);
+        if end == at {
+            code.push(chars[at]);
+            at += 1;
+        } else {
+            code.extend(chars[at..end].iter().map(|&c| if c == '\n' { '\n' } else { ' ' }));
+            at = end;
+        }
+    }
+    code
+}
+
+/// Where the comment, string or character that begins here ends; `at` itself when none does.
+fn blank_end(chars: &[char], at: usize) -> usize {
+    let rest = &chars[at..];
+    let until = |found: Option<usize>, length: usize| found.map_or(chars.len(), |found| at + found + length);
+    let word_before = at > 0 && is_word(chars[at - 1]);
+    match rest {
+        ['/', '/', ..] => until(rest.iter().position(|&c| c == '\n'), 0),
+        ['/', '*', ..] => until(rest.windows(2).position(|pair| pair == ['*', '/']), 2),
+        ['r', '"' | '#', ..] if !word_before => raw_string_end(chars, at),
+        ['"', ..] => quoted_end(chars, at, '"'),
+        ['\'', '\\', ..] => quoted_end(chars, at, '\''),
+        ['\'', _, '\'', ..] => at + 3,
+        _ => at,
+    }
+}
+
+fn quoted_end(chars: &[char], at: usize, quote: char) -> usize {
+    let mut at = at + 1;
+    while at < chars.len() && chars[at] != quote {
+        at += if chars[at] == '\\' { 2 } else { 1 };
+    }
+    (at + 1).min(chars.len())
+}
+
+fn raw_string_end(chars: &[char], at: usize) -> usize {
+    let hashes = chars[at + 1..].iter().take_while(|&&c| c == '#').count();
+    if chars.get(at + 1 + hashes) != Some(&'"') {
+        return at;
+    }
+    let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+    let body = at + 2 + hashes;
+    let found = chars[body.min(chars.len())..].windows(end.len()).position(|window| window == end);
+    found.map_or(chars.len(), |found| body + found + end.len())
+}
+
+/// The code without `#[cfg(test)] mod …`, its lines emptied.
+pub(super) fn production(code: &str) -> String {
+    let mut kept = Vec::new();
+    let mut skipping = false;
+    let mut marked = false;
+    for line in code.lines() {
+        let is_module = line.starts_with("mod ") || line.starts_with("pub mod ") || line.starts_with("pub(crate) mod ");
+        let starts = marked && is_module;
+        let test = skipping || starts;
+        kept.push(if test { "" } else { line });
+        if starts {
+            skipping = !line.trim_end().ends_with([';', '}']);
+        } else if skipping && line.starts_with('}') {
+            skipping = false;
+        }
+        marked = line.trim() == "#[cfg(test)]";
+    }
+    kept.join("\n")
+}
+
+/// Every path of the code.
+pub(super) fn paths(code: &str) -> Vec<Path> {
+    let mut reader = Reader { chars: code.chars().collect(), at: 0, line: 1, found: Vec::new() };
+    while reader.at < reader.chars.len() {
+        if is_word(reader.chars[reader.at]) {
+            reader.path(Vec::new());
+        } else {
+            reader.step();
+        }
+    }
+    reader.found
+}
+
+struct Reader {
+    chars: Vec<char>,
+    at: usize,
+    line: usize,
+    found: Vec<Path>,
+}
+
+impl Reader {
+    fn step(&mut self) {
+        if self.chars.get(self.at) == Some(&'\n') {
+            self.line += 1;
+        }
+        self.at += 1;
+    }
+
+    fn skip_space(&mut self) {
+        while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
+            self.step();
+        }
+    }
+
+    fn word(&mut self) -> String {
+        let mut word = String::new();
+        while let Some(&c) = self.chars.get(self.at).filter(|c| is_word(**c)) {
+            word.push(c);
+            self.at += 1;
+        }
+        word
+    }
+
+    /// Reads a path that begins here and continues `before`; groups in braces become one path each.
+    fn path(&mut self, before: Vec<String>) {
+        let mut segments = before;
+        let line = self.line;
+        segments.push(self.word());
+        while self.chars[self.at..].starts_with(&[':', ':']) {
+            match self.chars.get(self.at + 2) {
+                Some('{') => return self.group(&segments),
+                Some(&c) if is_word(c) => {
+                    self.at += 2;
+                    segments.push(self.word());
+                }
+                _ => break,
+            }
+        }
+        self.found.push(Path { line, segments });
+    }
+
+    fn group(&mut self, before: &[String]) {
+        self.at += 3;
+        loop {
+            self.skip_space();
+            match self.chars.get(self.at) {
+                None => return,
+                Some('}') => return self.step(),
+                Some(&c) if is_word(c) => self.path(before.to_vec()),
+                Some(_) => self.step(),
+            }
+        }
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Names that the code defines, with their kind.
+pub(super) fn definitions(code: &str) -> Vec<(usize, String)> {
+    const KINDS: [&str; 6] = ["struct", "enum", "trait", "type", "union", "mod"];
+    let words: Vec<Path> = paths(code).into_iter().filter(|path| path.segments.len() == 1).collect();
+    let pairs = words.windows(2).filter(|pair| KINDS.contains(&pair[0].segments[0].as_str()));
+    pairs.map(|pair| (pair[1].line, pair[1].segments[0].clone())).collect()
+}
+
+/// The words of a name: `DeviceManager` and `device_manager` have the words `device` and `manager`.
+pub(super) fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in name.chars() {
+        if c == '_' || c.is_uppercase() {
+            words.push(String::new());
+        }
+        if c != '_' {
+            words.last_mut().unwrap().extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+#[test]
+fn comments_and_texts_are_not_code() {
+    let text = "a // crate::x\n/* b\n */ \"crate::y \\\" z\" 'q' '\\'' r#\"c\" d\"# &'life e\nfor r in 1 {}";
+    let code = code(text);
+    let left: Vec<&str> = code.split_whitespace().collect();
+    assert_eq!(left, ["a", "&'life", "e", "for", "r", "in", "1", "{}"]);
+    assert_eq!(code.lines().count(), text.lines().count());
+}
+
+#[test]
+fn imports_are_written_out() {
+    let code = "use crate::{a::b, c::{self, D},\n e};\nfn f() { super::super::state::open::<u8>() }";
+    let shown: Vec<String> =
+        paths(code).iter().map(|path| format!("{} {}", path.line, path.segments.join("::"))).collect();
+    for path in ["1 crate::a::b", "1 crate::c::self", "1 crate::c::D", "2 crate::e", "3 super::super::state::open"] {
+        assert!(shown.contains(&path.to_owned()), "{path}: {shown:?}");
+    }
+}
+
+#[test]
+fn test_modules_are_not_production() {
+    let code = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod tests {\n    x\n}\nc\n#[cfg(test)]\nfn d() {}";
+    let kept: Vec<String> = production(code).split_whitespace().map(str::to_owned).collect();
+    assert_eq!(kept, ["a", "#[cfg(test)]", "b", "#[cfg(test)]", "c", "#[cfg(test)]", "fn", "d()", "{}"]);
+}
+
+#[test]
+fn names_have_words() {
+    assert_eq!(words("DeviceManager"), ["", "device", "manager"]);
+    assert_eq!(words("device_manager"), ["device", "manager"]);
+}
