@@ -64,7 +64,7 @@ impl Intake {
             }
             Record::End { seq, also, incarnation, error, answers } => {
                 self.note_progress(cx, txn, incarnation, true)?;
-                self.end(cx, txn, (seq, incarnation), &also, (error, answers))?;
+                self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })?;
             }
             Record::Said(said) => {
                 self.note_progress(cx, txn, said.incarnation, false)?;
@@ -112,8 +112,7 @@ impl Intake {
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
         (seq, incarnation): (u64, u32),
-        also: &[u64],
-        (error, answers): (Option<String>, Vec<Answer>),
+        TurnEnd { also, error, answers }: TurnEnd,
     ) -> Result<()> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}");
@@ -121,7 +120,7 @@ impl Intake {
         };
         self.over.push(seq);
         if !is_open(&message) {
-            return self.clear(cx, txn, also);
+            return self.clear(cx, txn, &also);
         }
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end(error, trouble.first().cloned(), cx);
@@ -129,7 +128,7 @@ impl Intake {
         if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
             said.extend(self.say_failed(cx, txn, (id, &message), error)?);
         }
-        for seq in also {
+        for seq in &also {
             if let Some((other, message)) = messages::at(cx, txn, self.session, *seq)? {
                 self.over.push(*seq);
                 if other != id && is_open(&message) {
@@ -185,6 +184,13 @@ impl Intake {
         }
         Ok((said, trouble))
     }
+}
+
+/// How a turn ended, besides whose.
+struct TurnEnd {
+    also: Vec<u64>,
+    error: Option<String>,
+    answers: Vec<Answer>,
 }
 
 /// Whether a message has not ended yet.
