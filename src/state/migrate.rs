@@ -92,8 +92,8 @@ mod tests {
     /// Formats without a step between them would be skipped silently.
     #[test]
     fn there_is_a_step_to_every_format_after_the_first() {
-        let formats = STEPS.iter().map(|step| step.to);
+        let mut formats = STEPS.iter().map(|step| step.to);
         assert!(formats.clone().eq((2..).take(STEPS.len())));
-        assert_eq!(formats.last().unwrap_or(1), FORMAT);
+        assert_eq!(formats.next_back().unwrap_or(1), FORMAT);
     }
 }
