@@ -314,6 +314,7 @@ const BAD: &[(&str, usize, &str)] = &[
         "`NANOCLAW_SESSION_NAME` is set by Hearth",
     ),
     ("[[agents]]\nfolder = \"a\"\nenv = { CLAUDE_SESSION_ID = \"\" }", 4, "`CLAUDE_SESSION_ID` is set by Hearth"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { TZ = \"UTC\" }", 4, "`TZ` is set by Hearth"),
     ("[[agents]]\nfolder = \"a\"\nenv = { A = \"env:\" }", 4, "the value of `A` names no variable; write \"env:NAME\""),
     ("[[agents]]\nfolder = \"a\"\nenv = { A = \"env:A B\" }", 4, "the value of `A` names no variable"),
     ("[[agents]]\nfolder = \"a\"\nenv = { A = \"file:token\" }", 4, "the value of `A` names no absolute path"),
