@@ -16,7 +16,7 @@ pub(super) enum Host {
     /// A daemon.
     Daemon(Client),
     /// The store itself.
-    Store(Local),
+    Store(Box<Local>),
 }
 
 /// A store without a daemon.
@@ -29,7 +29,7 @@ pub(super) struct Local {
 pub(super) fn host(paths: &Paths) -> Result<Host, Failure> {
     match Client::connect(paths) {
         Ok(client) => Ok(Host::Daemon(client)),
-        Err(Error::NotRunning { .. }) => Ok(Host::Store(open(paths)?)),
+        Err(Error::NotRunning { .. }) => Ok(Host::Store(Box::new(open(paths)?))),
         Err(error) => Err(error.into()),
     }
 }

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use super::Failure;
 
 /// Prints a line. A closed pipe ends the command quietly, as `head` expects.
-#[expect(clippy::let_underscore_must_use, reason = "the process ends there")]
 pub(super) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

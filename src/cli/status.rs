@@ -78,7 +78,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
         }
     };
     let reader = Reader::open(paths.data())?;
-    let mut status = reader.read(|db, txn| collect(db, txn)).map_err(|error: state::Error| Failure::from(error))?;
+    let mut status = reader.read(collect).map_err(|error: state::Error| Failure::from(error))?;
     status.data = paths.data().display().to_string();
     status.daemon = daemon;
     warnings.append(&mut status.warnings);

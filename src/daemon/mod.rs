@@ -335,10 +335,10 @@ fn write_token(paths: &Paths) -> Result<String, Error> {
     let path = paths.token();
     let failed = |source| Error::Io { path: path.clone(), source };
     let temporary = path.with_extension("new");
-    if let Err(error) = std::fs::remove_file(&temporary) {
-        if error.kind() != std::io::ErrorKind::NotFound {
-            return Err(failed(error));
-        }
+    if let Err(error) = std::fs::remove_file(&temporary)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(failed(error));
     }
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;

@@ -137,10 +137,10 @@ fn owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Change>, Error>
 fn chat(db: &Tables, txn: &Read<'_>, agent: &Folder, id: Option<AgentId>) -> Result<Option<Change>, Error> {
     let address = terminal::address(agent)?;
     let known = db.chats_by_address.get(txn, &ForeignKey::chat(&address.channel, &address.platform_id))?;
-    if let (Some(chat), Some(agent)) = (known, id) {
-        if db.wirings.contains(txn, &(chat, agent))? {
-            return Ok(None);
-        }
+    if let (Some(chat), Some(agent)) = (known, id)
+        && db.wirings.contains(txn, &(chat, agent))?
+    {
+        return Ok(None);
     }
     let wiring = WiringSpec {
         agent: agent.clone(),

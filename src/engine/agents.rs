@@ -68,7 +68,7 @@ pub(super) fn renew_contexts(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if !sessions::load(cx, txn, session)?.is_some_and(|row| row.agent == agent) {
+        if sessions::load(cx, txn, session)?.is_none_or(|row| row.agent != agent) {
             continue;
         }
         let (row, ()) = sessions::update(cx, txn, session, |row| {

@@ -59,12 +59,10 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
     if before.is_none() && *settings == Settings::default() {
         return Ok(Ok(Vec::new()));
     }
-    if let Some(folder) = &settings.default_agent {
-        if agents::find(cx, txn, folder)?.is_none() {
-            return Ok(Err(format!(
-                "default_agent names {folder}, and there is no such agent: add it or name another"
-            )));
-        }
+    if let Some(folder) = &settings.default_agent
+        && agents::find(cx, txn, folder)?.is_none()
+    {
+        return Ok(Err(format!("default_agent names {folder}, and there is no such agent: add it or name another")));
     }
     let action = match &before {
         Some(before) if before == settings => Action::Unchanged,

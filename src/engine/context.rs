@@ -18,10 +18,10 @@ pub(super) fn newest(
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     let found = cx.db.context.collect_last(txn, &session, max.saturating_add(1))?;
     let mut newest: Vec<(u64, MessageId)> = found.into_iter().map(|((_, seq), id)| (seq, id)).collect();
-    if newest.len() > max {
-        if let Some((newest_capped, _)) = newest.pop() {
-            cap(cx, txn, (session, newest_capped), effects)?;
-        }
+    if newest.len() > max
+        && let Some((newest_capped, _)) = newest.pop()
+    {
+        cap(cx, txn, (session, newest_capped), effects)?;
     }
     newest.reverse();
     Ok(newest)

@@ -62,9 +62,9 @@ impl Intake {
                 self.note_progress(cx, txn, incarnation, true)?;
                 self.claim(cx, txn, seq, incarnation)?;
             }
-            Record::End { seq, incarnation, error, answers } => {
+            Record::End { seq, also, incarnation, error, answers } => {
                 self.note_progress(cx, txn, incarnation, true)?;
-                self.end(cx, txn, (seq, incarnation), error, answers)?;
+                self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })?;
             }
             Record::Said(said) => {
                 self.note_progress(cx, txn, said.incarnation, false)?;
@@ -105,21 +105,22 @@ impl Intake {
         Ok(())
     }
 
+    /// Ends the messages of a turn together: the one whose acknowledgement says so has the answers, the others share its
+    /// fate.
     fn end(
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
         (seq, incarnation): (u64, u32),
-        error: Option<String>,
-        answers: Vec<Answer>,
+        TurnEnd { also, error, answers }: TurnEnd,
     ) -> Result<()> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}");
             return self.refuse(cx, txn, file, format!("the session has no message {seq}"));
         };
         self.over.push(seq);
-        if !matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. }) {
-            return Ok(());
+        if !is_open(&message) {
+            return self.clear(cx, txn, &also);
         }
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end(error, trouble.first().cloned(), cx);
@@ -127,7 +128,25 @@ impl Intake {
         if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
             said.extend(self.say_failed(cx, txn, (id, &message), error)?);
         }
+        for seq in &also {
+            if let Some((other, message)) = messages::at(cx, txn, self.session, *seq)? {
+                self.over.push(*seq);
+                if other != id && is_open(&message) {
+                    messages::end(cx, txn, other, (state.clone(), Vec::new()), &mut self.effects)?;
+                }
+            }
+        }
         messages::end(cx, txn, id, (state, said), &mut self.effects).map(drop)
+    }
+
+    /// Files of messages that ended before this look may still lie there.
+    fn clear(&mut self, cx: &Cx<'_>, txn: &Write<'_>, seqs: &[u64]) -> Result<()> {
+        for seq in seqs {
+            if messages::at(cx, txn, self.session, *seq)?.is_some_and(|(_, message)| !is_open(&message)) {
+                self.over.push(*seq);
+            }
+        }
+        Ok(())
     }
 
     fn say_failed(
@@ -165,6 +184,18 @@ impl Intake {
         }
         Ok((said, trouble))
     }
+}
+
+/// How a turn ended, besides whose.
+struct TurnEnd {
+    also: Vec<u64>,
+    error: Option<String>,
+    answers: Vec<Answer>,
+}
+
+/// Whether a message has not ended yet.
+fn is_open(message: &Message) -> bool {
+    matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. })
 }
 
 /// How a turn ended for a message: an answer that cannot be sent is a failure that somebody is told of.

@@ -210,7 +210,7 @@ mod tests {
             (unclaimed.clone(), Exit::Unknown, Loss::Ours),
             (unclaimed.clone(), Exit::Code(1), Loss::Own),
             (unclaimed, Exit::NotStarted("no such program".into()), Loss::Own),
-            (base, Exit::Unknown, Loss::Own),
+            (base.clone(), Exit::Unknown, Loss::Own),
             (earlier, Exit::Code(137), Loss::Ours),
             (stopped(StopReason::ClaimStuck), Exit::Signal(9), Loss::Own),
             (stopped(StopReason::MadeRoom), Exit::Signal(15), Loss::Ours),

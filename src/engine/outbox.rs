@@ -158,7 +158,7 @@ fn bounded(number: u64) -> u64 {
 const NUMBER_MAX: u64 = 1_000_000_000_000_000;
 
 fn number_problem(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, number: u64) -> Result<Option<String>> {
-    if number % 2 == 0 || number >= NUMBER_MAX {
+    if number.is_multiple_of(2) || number >= NUMBER_MAX {
         return Ok(Some(format!("the number {number} is not one an agent may use (odd and below {NUMBER_MAX})")));
     }
     let used = cx.db.outbound_by_number.get(txn, &(session, number))?.is_some();

@@ -76,7 +76,7 @@ impl FanOut<'_> {
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
         match decision {
             Decision::Engaged | Decision::Accumulated => {
-                let (session, message) = self.store(cx, txn, agent_id, wiring, decision == Decision::Engaged)?;
+                let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
                 (report.session, report.message) = (Some(session), Some(message));
             }
             Decision::Refused => record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?,
@@ -89,8 +89,7 @@ impl FanOut<'_> {
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        agent: AgentId,
-        wiring: &Wiring,
+        (agent, wiring): (AgentId, &Wiring),
         trigger: bool,
     ) -> Result<(SessionId, MessageId)> {
         let body = match self.body {

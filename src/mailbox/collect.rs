@@ -108,7 +108,8 @@ struct Collector<'a> {
     room: Room,
     /// For ends, so that neither can keep the other out.
     end_room: Room,
-    answer_bytes: u64,
+    /// For answers that ends name.
+    answer_room: Room,
     waiting_bytes: u64,
     /// Nothing was left for another look.
     complete: bool,
@@ -129,7 +130,7 @@ impl<'a> Collector<'a> {
             leftovers: Vec::new(),
             room: Room::WHOLE,
             end_room: Room::WHOLE,
-            answer_bytes: ANSWER_BYTES,
+            answer_room: Room { records: RECORDS, bytes: ANSWER_BYTES },
             waiting_bytes: WAITING_BYTES,
             complete: true,
             crowded: false,
@@ -152,7 +153,7 @@ impl<'a> Collector<'a> {
 
     /// Takes claims in and returns the ends, in order.
     fn read_acks(&mut self) -> Result<Vec<End>, Error> {
-        let Some(dir) = self.open(ACK_DIR)? else { return Ok(Vec::new()) };
+        let Some(dir) = self.open(&self.mailbox.agent, ACK_DIR, ACK_DIR)? else { return Ok(Vec::new()) };
         let mut names = Vec::new();
         for name in self.list(&dir)? {
             match name.to_str().and_then(AckName::parse) {
@@ -191,9 +192,9 @@ impl<'a> Collector<'a> {
 
     fn read_out(&mut self, ends: &[End], all_acks: bool) -> Result<(), Error> {
         let named: BTreeSet<&OutId> = ends.iter().flat_map(|end| &end.ack.out).collect();
-        let Some(dir) = self.open(OUT_DIR)? else { return Ok(()) };
+        let Some(dir) = self.open(&self.mailbox.agent, OUT_DIR, OUT_DIR)? else { return Ok(()) };
         // Only to find out whether something else has its name.
-        self.open(&format!("{OUT_DIR}/{FILES_DIR}"))?;
+        self.open(&dir, FILES_DIR, &format!("{OUT_DIR}/{FILES_DIR}"))?;
         for name in self.list(&dir)? {
             match name.to_str().and_then(OutId::from_file_name) {
                 Some(id) if named.contains(&id) => {}
@@ -266,7 +267,7 @@ impl<'a> Collector<'a> {
     }
 
     fn take_end(&mut self, end: &End) {
-        if self.end_room.records == 0 || self.answer_bytes == 0 {
+        if self.answer_room.is_full() {
             self.complete = false;
             return;
         }
@@ -275,10 +276,11 @@ impl<'a> Collector<'a> {
             Ok(answers) => answers,
             Err(error) => return self.faults.push(error),
         };
-        self.end_room.take(answers.len(), 0);
+        self.answer_room.take(answers.len(), 0);
         files.push(format!("{ACK_DIR}/{}", end.name));
         let error = (end.name.status == AckStatus::Failed).then(|| parse::turn_error(&end.ack));
-        let record = Record::End { seq: end.name.seq, incarnation: end.name.incarnation, error, answers };
+        let record =
+            Record::End { seq: end.name.seq, also: Vec::new(), incarnation: end.name.incarnation, error, answers };
         self.ends.push(Found { record, files });
     }
 
@@ -317,7 +319,7 @@ impl<'a> Collector<'a> {
             return refused(format!("the answers of one ack have more than {ANSWER_BYTES} bytes"));
         }
         *left -= size;
-        self.answer_bytes = self.answer_bytes.saturating_sub(size);
+        self.answer_room.take(0, bytes.len());
         match parse::out(id, &bytes) {
             Ok(parsed) if parsed.is_final => self.keep(id, parsed).map(Answer::Read),
             Ok(parsed) => {
@@ -395,8 +397,8 @@ impl<'a> Collector<'a> {
         if has_files { vec![directory, json] } else { vec![json] }
     }
 
-    fn open(&mut self, path: &str) -> Result<Option<Dir>, Error> {
-        match self.mailbox.agent.dir(path)? {
+    fn open(&mut self, parent: &Dir, name: &str, path: &str) -> Result<Option<Dir>, Error> {
+        match parent.dir(name)? {
             Look::Found(dir) => return Ok(Some(dir)),
             Look::Absent => {}
             Look::Refused(reason) => self.refuse(path.to_owned(), reason, vec![path.to_owned()]),

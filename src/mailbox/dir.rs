@@ -107,9 +107,27 @@ impl Dir {
         &self.path
     }
 
-    /// The descriptor's entry in `/proc`, by which the kernel finds exactly this directory again.
-    pub(super) fn descriptor_path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+    /// A path by which the kernel finds exactly this directory, whatever has its name by now.
+    pub(super) fn watch_path(&self) -> PathBuf {
+        if cfg!(target_os = "linux") {
+            PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+        } else {
+            self.path.clone()
+        }
+    }
+
+    /// Lets go of the directory but keeps the number of its descriptor in use, so that no other directory gets the same
+    /// [`Self::watch_path`]. A descriptor that stayed open would hide the directory's deletion from a watch.
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "paths are watched there"))]
+    pub(super) fn into_number(self, stand_in: &Self) -> Result<OwnedFd, Error> {
+        #[cfg(target_os = "linux")]
+        {
+            let mut fd = self.fd;
+            let kept = rustix::io::dup3(&stand_in.fd, &mut fd, rustix::io::DupFlags::CLOEXEC);
+            kept.map(|()| fd).map_err(|e| Error::io("let go of", &self.path, e))
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(self.fd)
     }
 
     /// Opens a directory beneath this one. An agent that took the host's rights away from a directory is put right, so
@@ -159,13 +177,7 @@ impl Dir {
             Look::Absent => return Ok(Look::Absent),
             Look::Refused(reason) => return Ok(Look::Refused(reason)),
         };
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes);
-        let read = read.map_err(|e| Error::io("read", &self.path.join(name), e))?;
-        if read as u64 > max {
-            return Ok(Look::Refused(format!("it grew over {max} bytes while it was read")));
-        }
-        Ok(Look::Found(bytes))
+        bounded(file, size, max, &self.path.join(name))
     }
 
     /// Names in the directory, at most `max` of them.
@@ -351,7 +363,11 @@ impl Dir {
         }
     }
 
+    /// What has a name in this directory; paths are not looked at, as a link may lead out of them.
     fn kind(&self, name: &OsStr) -> Option<FileType> {
+        if !is_component(name) {
+            return None;
+        }
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(stat.st_mode))
     }
@@ -375,6 +391,16 @@ impl Dir {
             errno => Err(Error::io("open", &self.path.join(name), errno)),
         }
     }
+}
+
+/// Reads an open file that had `size` bytes, and at most `max` whatever it has by now.
+pub(super) fn bounded(file: File, size: u64, max: u64, path: &Path) -> Result<Look<Vec<u8>>, Error> {
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
+    let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
+    if read as u64 > max {
+        return Ok(Look::Refused(format!("it grew over {max} bytes while it was read")));
+    }
+    Ok(Look::Found(bytes))
 }
 
 /// Whether a name is one component of a path. `..` and `/` never come from a listing, but also never get through here.

@@ -36,9 +36,10 @@ pub(super) struct Observer {
 struct Seen {
     incarnation: u32,
     beat: Option<u64>,
-    /// Without its time of day, which is for people only.
     progress: u64,
-    tool: Option<hearth_wire::Tool>,
+    tool: Option<ToolUse>,
+    /// Tells two uses of one tool apart.
+    tool_start: String,
 }
 
 impl Observer {
@@ -65,16 +66,15 @@ impl Observer {
 
 impl Seen {
     fn news(&mut self, state: State) -> Option<ObservedState> {
-        if (state.progress, &state.tool) == (self.progress, &self.tool) {
-            return None;
-        }
-        let progress = state.progress != self.progress;
+        let tool_start = state.tool.as_ref().map(|tool| text::cut(&tool.started_at, TOOL_CHARS)).unwrap_or_default();
         let tool = state
             .tool
-            .as_ref()
             .map(|tool| ToolUse { name: text::cut(&tool.name, TOOL_CHARS), timeout: tool.timeout_ms.map(Millis::new) });
-        self.progress = state.progress;
-        self.tool = state.tool;
+        let progress = state.progress != self.progress;
+        if !progress && tool == self.tool && tool_start == self.tool_start {
+            return None;
+        }
+        *self = Self { progress: state.progress, tool: tool.clone(), tool_start, ..*self };
         Some(ObservedState { tool, progress })
     }
 }

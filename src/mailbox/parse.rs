@@ -82,7 +82,7 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
     if message.id != *id {
         return Err("name and content differ".to_owned());
     }
-    if message.number % 2 == 0 || message.number >= NUMBER_END {
+    if message.number.is_multiple_of(2) || message.number >= NUMBER_END {
         return Err(format!("the number {} is not odd and below {NUMBER_END}", message.number));
     }
     if !message.content.is_object() {

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,8 +39,8 @@ struct Shared {
 struct State {
     /// Which session a watched path belongs to.
     sessions: HashMap<PathBuf, SessionId>,
-    /// The descriptors behind the paths; they stay open so that the paths stay theirs.
-    watched: HashMap<SessionId, Vec<(PathBuf, Dir)>>,
+    /// The watched paths, and the descriptors whose numbers are in them.
+    watched: HashMap<SessionId, Vec<(PathBuf, OwnedFd)>>,
     /// Sessions whose callback was called and whose collection has not begun.
     queued: HashSet<SessionId>,
     /// Sessions that are not watched as they should be.
@@ -47,8 +48,8 @@ struct State {
 }
 
 impl Watcher {
-    /// Makes a watcher. `callback` is called from its own thread and from [`Self::watch`], never while a lock is held,
-    /// and not again for a session before [`Self::taken`].
+    /// Makes a watcher. `callback` is called from the watcher's thread and from [`Self::watch`], and not again for a session
+    /// before [`Self::taken`]. It must be quick, and may not call `watch` or `unwatch`, which wait for that thread.
     pub fn new(callback: impl Fn(SessionId) + Send + Sync + 'static) -> Self {
         let shared = Arc::new(Shared { state: Mutex::default(), callback: Box::new(callback) });
         let handler = Arc::clone(&shared);
@@ -75,7 +76,7 @@ impl Watcher {
         for name in [ACK_DIR, OUT_DIR] {
             match mailbox.agent.dir(name)? {
                 Look::Found(dir) => match self.add(&dir) {
-                    Some(path) => watched.push((path, dir)),
+                    Some(path) => watched.push((path, dir.into_number(&mailboxes.root)?)),
                     None => lost = true,
                 },
                 Look::Absent | Look::Refused(_) => lost = true,
@@ -125,7 +126,7 @@ impl Watcher {
     }
 
     fn add(&self, dir: &Dir) -> Option<PathBuf> {
-        let path = dir.descriptor_path();
+        let path = dir.watch_path();
         let mut native = self.native.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         native.watch(&path, RecursiveMode::NonRecursive).is_ok().then_some(path)
     }

@@ -36,10 +36,12 @@ pub enum Record {
         /// Who.
         incarnation: u32,
     },
-    /// A turn ended for a message.
+    /// A turn ended.
     End {
-        /// The message.
+        /// The message whose acknowledgement says so.
         seq: u64,
+        /// Further messages of the turn, which end together with it.
+        also: Vec<u64>,
         /// Who.
         incarnation: u32,
         /// The error, if it failed.

@@ -83,6 +83,7 @@ struct Walk<'a> {
 
 /// A row, ready to be written.
 struct Shown {
+    name: String,
     key: Vec<String>,
     text: String,
     json: serde_json::Value,
@@ -139,8 +140,8 @@ impl Walk<'_> {
     fn row(&mut self, about: &About, row: &Shown) -> Result<()> {
         self.summary.rows += 1;
         match self.options.format {
-            Format::Text if row.text.is_empty() => self.line(&row.key.join("/")),
-            Format::Text => self.line(&format!("{}: {}", row.key.join("/"), row.text)),
+            Format::Text if row.text.is_empty() => self.line(&row.name),
+            Format::Text => self.line(&format!("{}: {}", row.name, row.text)),
             Format::Json => {
                 self.json(&Line { table: about.name, key: &row.key, value: Some(&row.json), unreadable: None })
             }
@@ -183,14 +184,14 @@ impl Visitor for Walk<'_> {
                 value.redact();
             }
             let json = serde_json::to_value(&value).unwrap_or_default();
-            Shown { key: parts(&key), text: format!("{value:?}"), json }
+            Shown { name: key.shown(), key: parts(&key), text: format!("{value:?}"), json }
         })
     }
 
     fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
         self.rows(about, index, |key, value| {
             let value = parts(&value);
-            Shown { key: parts(&key), text: value.join("/"), json: value.into() }
+            Shown { name: key.shown(), key: parts(&key), text: value.join("/"), json: value.into() }
         })
     }
 }

@@ -98,3 +98,46 @@ fn unescape(text: &str) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:40 / /home/ada rw,nosuid - nfs4 server:/home rw
+31 22 0:41 / /mnt/my\\040disk rw - fuse.sshfs ada@host rw
+32 22 0:42 / /tmp rw - tmpfs tmpfs rw
+33 30 254:1 / /home/ada rw - btrfs /dev/vdb rw
+34 22 0:43 / /shared rw master:2 - virtiofs share rw
+";
+
+    fn kind(path: &str) -> Option<String> {
+        mount_kind(MOUNTS, Path::new(path))
+    }
+
+    #[test]
+    fn the_deepest_and_latest_mount_counts() {
+        assert_eq!(kind("/var/lib").as_deref(), Some("ext4"));
+        assert_eq!(kind("/home/ada/hearth").as_deref(), Some("btrfs"), "mounted over the network share");
+        assert_eq!(kind("/mnt/my disk/store").as_deref(), Some("fuse.sshfs"));
+        assert_eq!(kind("/tmpfoo").as_deref(), Some("ext4"), "whole names only");
+        assert_eq!(mount_kind("nonsense", Path::new("/")), None);
+    }
+
+    #[test]
+    fn locks_must_work() {
+        let refused = |magic, kind| matches!(judge(magic, kind), Verdict::Refuse(_));
+        assert!(refused(0x6969, None), "nfs by its number");
+        assert!(refused(0xef53, Some("nfs4")), "nfs by its name");
+        assert!(refused(0x6573_5546, Some("virtiofs")));
+        assert!(refused(0x0102_1997, Some("ext4")), "either is enough");
+        for name in ["cifs", "smb3", "fuse.sshfs", "fuseblk", "9p"] {
+            assert!(refused(0, Some(name)), "{name}");
+        }
+        assert_eq!(judge(0xef53, Some("ext4")), Verdict::Fine);
+        assert_eq!(judge(0x9123_683e, Some("btrfs")), Verdict::Fine);
+        assert_eq!(judge(0x794c_7630, Some("overlay")), Verdict::Warn("overlay".to_owned()));
+        assert_eq!(judge(0x0102_1994, None), Verdict::Warn("tmpfs".to_owned()));
+    }
+}

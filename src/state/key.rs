@@ -67,11 +67,11 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
         if bytes.is_empty() { Ok(key) } else { Err(BadKey(format!("{} bytes after the key's end", bytes.len()))) }
     }
 
-    /// The value as one text: `se345`, `telegram/123`.
+    /// The value as one text: `se345`, `telegram/123`, `()`.
     fn shown(&self) -> String {
         let mut parts = Vec::new();
         self.show(&mut parts);
-        parts.join("/")
+        if parts.is_empty() { "()".to_owned() } else { parts.join("/") }
     }
 }
 

@@ -41,3 +41,59 @@ pub(super) fn migrate(db: &Tables, txn: &mut Write<'_>, install: u64, steps: &[S
     db.meta.put(txn, &(), &meta)?;
     Ok(meta)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::configure::Settings;
+    use crate::state::tests::store;
+    use crate::state::{Error, Number, Text};
+
+    fn renames(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+        db.counters.put(txn, &Text::new("renamed")?, &Number(2))
+    }
+
+    fn needs_the_rename(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+        db.counters.require(txn, &Text::new("renamed")?)?;
+        db.settings.put(txn, &(), &Settings { max_containers: Some(3), ..Settings::default() })
+    }
+
+    fn fails(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+        renames(db, txn)?;
+        db.settings.require(txn, &()).map(|_| ())
+    }
+
+    const TO_2: Step = Step { to: 2, run: renames };
+    const TO_3: Step = Step { to: 3, run: needs_the_rename };
+
+    #[test]
+    fn steps_run_once_and_in_order() {
+        let (_dir, store) = store();
+        store.begin_run().unwrap();
+        let meta = store.write(|db, txn| migrate(db, txn, 9, &[TO_2, TO_3], 3)).unwrap();
+        assert_eq!(meta, Meta { format: 3, install: store.install(), runs: 1 });
+        assert_eq!(store.read(|db, txn| db.meta.require(txn, &())).unwrap(), meta);
+        assert_eq!(store.read(|db, txn| db.settings.require(txn, &())).unwrap().max_containers, Some(3));
+        store.write(|db, txn| db.counters.delete(txn, &Text::new("renamed")?)).unwrap();
+        store.write(|db, txn| migrate(db, txn, 9, &[TO_2, TO_3], 3)).unwrap();
+        assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 0, "no step ran again");
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_old_store() {
+        let (_dir, store) = store();
+        let failed = store.write(|db, txn| migrate(db, txn, 9, &[Step { to: 2, run: fails }], 2));
+        assert!(matches!(failed, Err(Error::Missing { table: "settings", .. })), "{failed:?}");
+        let (format, rows) =
+            store.read(|db, txn| Ok::<_, Error>((db.meta.require(txn, &())?.format, db.counters.len(txn)?))).unwrap();
+        assert_eq!((format, rows), (1, 0));
+    }
+
+    /// Formats without a step between them would be skipped silently.
+    #[test]
+    fn there_is_a_step_to_every_format_after_the_first() {
+        let mut formats = STEPS.iter().map(|step| step.to);
+        assert!(formats.clone().eq((2..).take(STEPS.len())));
+        assert_eq!(formats.next_back().unwrap_or(1), FORMAT);
+    }
+}

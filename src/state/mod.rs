@@ -14,6 +14,7 @@ pub mod envelope;
 pub mod error;
 mod filesystem;
 pub mod key;
+mod legacy;
 mod lock;
 pub mod meta;
 pub mod migrate;

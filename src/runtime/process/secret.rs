@@ -75,7 +75,7 @@ pub(super) fn resolve(reference: &str, lookup: &Lookup, stopped: &dyn Fn() -> bo
     let mut value = match reference.split_once(':') {
         Some(("env", name)) => lookup(name).ok_or_else(|| SecretError::Unset(name.to_owned()))?.into_vec(),
         Some(("file", path)) => read(Path::new(path))?,
-        Some(("cmd", text)) => run(text, stopped)?,
+        Some(("cmd", text)) => run(text, SLICES, stopped)?,
         _ => return Err(SecretError::Kind),
     };
     while value.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -102,9 +102,9 @@ fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
     if value.len() > MAX_BYTES { Err(SecretError::TooLong) } else { Ok(value) }
 }
 
-fn run(text: &str, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
+fn run(text: &str, slices: u32, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
     let mut child = shell(text, &Gate::enter()).map_err(SecretError::Command)?;
-    let value = collect(&mut child, stopped);
+    let value = collect(&mut child, slices, stopped);
     if value.is_err()
         && let Some(group) = group(&child)
         && let Err(error) = kill_process_group(group, Signal::KILL)
@@ -117,7 +117,7 @@ fn run(text: &str, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
 }
 
 /// What the command prints until it has ended. On return it may still run, but it is not reaped: its group can be killed.
-fn collect(child: &mut Child, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
+fn collect(child: &mut Child, slices: u32, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
     let (Some(stdout), Some(group)) = (child.stdout.take(), group(child)) else {
         return Err(SecretError::Command(io::ErrorKind::BrokenPipe.into()));
     };
@@ -130,7 +130,7 @@ fn collect(child: &mut Child, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, Sec
         drop(done.send(value));
     };
     std::thread::Builder::new().name("reference".to_owned()).spawn(reader).map_err(SecretError::Command)?;
-    let value = await_outcome(&outcome, stopped);
+    let value = await_outcome(&outcome, slices, stopped);
     drop(stop);
     value
 }
@@ -147,9 +147,10 @@ fn read_output(mut stdout: ChildStdout, stop: &io::PipeReader) -> Result<Vec<u8>
 
 fn await_outcome(
     outcome: &Receiver<Result<Vec<u8>, SecretError>>,
+    slices: u32,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<u8>, SecretError> {
-    for _ in 0..SLICES {
+    for _ in 0..slices {
         match outcome.recv_timeout(SLICE) {
             Ok(value) => return value,
             Err(RecvTimeoutError::Timeout) if stopped() => return Err(SecretError::Stopped),
@@ -158,4 +159,69 @@ fn await_outcome(
         }
     }
     Err(SecretError::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn value(reference: &str) -> Result<OsString, SecretError> {
+        let lookup: Lookup = Arc::new(|name| (name == "TOKEN").then(|| "from env\n".into()));
+        resolve(reference, &lookup, &|| false)
+    }
+
+    #[test]
+    fn values_come_without_the_line_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("token");
+        std::fs::write(&file, "from file\r\n").unwrap();
+        assert_eq!(value("env:TOKEN").unwrap(), "from env");
+        assert_eq!(value(&format!("file:{}", file.display())).unwrap(), "from file");
+        assert_eq!(value("cmd:printf 'from:%s\\n\\n' command").unwrap(), "from:command");
+        assert_eq!(value("cmd:true").unwrap(), "");
+    }
+
+    #[test]
+    fn errors_name_the_reference_and_never_what_was_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| format!("file:{}", directory.path().join(name).display());
+        std::fs::write(directory.path().join("zero"), b"hush\0hush").unwrap();
+        std::fs::write(directory.path().join("long"), "hush".repeat(MAX_BYTES)).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, directory.path().join("fifo"), rustix::fs::Mode::RWXU).unwrap();
+        for (reference, expected) in [
+            ("hush".to_owned(), "a reference begins"),
+            ("env:OTHER".to_owned(), "`env:OTHER` is not set"),
+            ("file:hush".to_owned(), "not an absolute path"),
+            (path("none"), "cannot read"),
+            (path(""), "not a regular file"),
+            (path("fifo"), "not a regular file"),
+            (path("long"), "longer than"),
+            (path("zero"), "zero byte"),
+            ("cmd:echo hush; echo hush >&2; exit 3".to_owned(), "exit status: 3"),
+            ("cmd:printf 'hush\\0'".to_owned(), "zero byte"),
+            ("cmd:exec yes hush".to_owned(), "longer than"),
+        ] {
+            let error = value(&reference).unwrap_err();
+            assert!(error.to_string().contains(expected), "{reference}: {error}");
+            assert!(reference == "file:hush" || !error.to_string().contains("hush"), "{reference}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_hanging_command_is_ended_with_all_it_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let text = format!("sleep 1000 & echo $! > {}; wait", file.display());
+        assert!(matches!(run(&text, 3, &|| false), Err(SecretError::TimedOut)));
+        let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        crate::runtime::process::tests::wait_until("the child is gone", || !crate::runtime::process::tests::lives(pid));
+        assert!(matches!(run("sleep 1000", 1000, &|| true), Err(SecretError::Stopped)));
+    }
+
+    #[test]
+    fn what_leaves_the_group_with_the_output_is_not_waited_for() {
+        let text = "setsid sleep 5 & echo value";
+        assert!(matches!(run(text, 3, &|| false), Err(SecretError::TimedOut)));
+    }
 }

@@ -109,14 +109,13 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         if !over {
             check.refers(from, (&db.bodies, &message.body))?;
         }
-        match message.state {
-            MessageState::Held(approval) => check.refers(from, (&db.approvals, &approval))?,
-            MessageState::Claimed { incarnation, .. } => {
-                if check.look_up(&db.live, &message.session)? != Some(incarnation) {
-                    check.report(&db.messages, &id, format!("claimed by incarnation {incarnation}, which is not live"));
-                }
-            }
-            _ => {}
+        if let MessageState::Held(approval) = message.state {
+            check.refers(from, (&db.approvals, &approval))?;
+        }
+        if let MessageState::Claimed { incarnation, .. } = message.state
+            && check.look_up(&db.live, &message.session)? != Some(incarnation)
+        {
+            check.report(&db.messages, &id, format!("claimed by incarnation {incarnation}, which is not live"));
         }
         let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &message.session)? else {
             return Ok(());

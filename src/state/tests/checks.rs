@@ -7,7 +7,7 @@ use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::state::tests::store;
-use crate::state::{Error, Number, Result, Tables, Text, Write};
+use crate::state::{Number, Result, Tables, Text, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -106,6 +106,15 @@ fn incarnations() {
 }
 
 #[test]
+fn claims_are_of_the_live_incarnation() {
+    let found = after(|db, txn| {
+        let (id, message) = message(6, MessageState::Claimed { incarnation: 1, since: Awake::new(1, 1) }, true);
+        db.messages.put(txn, &id, &message)
+    });
+    assert_eq!(found, ["messages ms6: claimed by incarnation 1, which is not live"]);
+}
+
+#[test]
 fn references_that_lead_nowhere() {
     assert_eq!(
         after(|db, txn| db.wirings.put(txn, &(ChatId::new(5), AGENT), &db.wirings.require(txn, &(CHAT, AGENT))?)),
@@ -172,5 +181,5 @@ fn damage_is_one_finding_and_the_rest_is_still_checked() {
 #[test]
 fn an_empty_store_is_fine() {
     let (_dir, store) = store();
-    assert_eq!(store.read(|db, txn| check(db, txn).map_err(Error::from)).unwrap(), []);
+    assert_eq!(store.read(check).unwrap(), []);
 }

@@ -1,55 +1,10 @@
 //! Envelopes: damage is noticed, old records are upgraded, newer ones are left alone.
 
-use serde::{Deserialize, Serialize};
-
 use crate::model::id::ChatId;
-use crate::state::envelope::{Record, Unreadable, decode, open, seal, seal_version};
+use crate::state::envelope::{Unreadable, open, seal, seal_version};
+use crate::state::legacy::example::{Note, NoteV1, NoteV2};
 use crate::state::tests::store;
 use crate::state::{Error, Number, Text};
-
-/// A record that was changed twice: the field's name became a list, then the list got a flag.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Note {
-    chats: Vec<ChatId>,
-    loud: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct NoteV1 {
-    chat: ChatId,
-}
-
-#[derive(Serialize, Deserialize)]
-struct NoteV2 {
-    chats: Vec<ChatId>,
-}
-
-impl From<NoteV1> for NoteV2 {
-    fn from(old: NoteV1) -> Self {
-        Self { chats: vec![old.chat] }
-    }
-}
-
-impl From<NoteV2> for Note {
-    fn from(old: NoteV2) -> Self {
-        Self { chats: old.chats, loud: true }
-    }
-}
-
-impl Record for Note {
-    const NAME: &'static str = "note";
-    const VERSION: u16 = 3;
-
-    fn upgrade(version: u16, body: &[u8]) -> Result<Self, Unreadable> {
-        match version {
-            1 => decode::<NoteV1>(body).map(NoteV2::from).map(Self::from),
-            2 => decode::<NoteV2>(body).map(Self::from),
-            _ => Err(Unreadable::Damaged(format!("there never was a version {version}"))),
-        }
-    }
-
-    fn redact(&mut self) {}
-}
 
 #[test]
 fn every_older_version_becomes_the_present_one() {

@@ -9,6 +9,7 @@ mod goldens;
 mod keys;
 mod samples;
 mod stores;
+mod tidy;
 
 /// A store in a directory of its own, with a small map.
 pub(super) fn store() -> (tempfile::TempDir, Store) {

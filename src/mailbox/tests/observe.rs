@@ -1,0 +1,111 @@
+//! Heartbeat, state and continuations.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::model::incarnation::ToolUse;
+use crate::model::mailbox::{Observation, ObservedState};
+use crate::model::time::Millis;
+
+use super::{Place, SESSION};
+
+fn beat(incarnation: u32, beat: u64) -> String {
+    json!({ "v": 1, "incarnation": incarnation, "beat": beat }).to_string()
+}
+
+fn state(incarnation: u32, progress: u64, tool: Option<(&str, &str)>) -> String {
+    let tool = tool.map(|(name, start)| json!({ "name": name, "timeout_ms": 5_000, "started_at": start }));
+    json!({ "v": 1, "incarnation": incarnation, "progress": progress, "last_progress": "", "tool": tool }).to_string()
+}
+
+fn seen(place: &Place, incarnation: u32) -> Option<(bool, Option<ObservedState>)> {
+    let observation = place.mailboxes.observe(SESSION, incarnation).unwrap();
+    observation.map(|Observation { session, incarnation: who, beat, state }| {
+        assert_eq!((session, who), (SESSION, incarnation));
+        (beat, state)
+    })
+}
+
+#[test]
+fn only_changes_are_told() {
+    let place = Place::new();
+    assert_eq!(seen(&place, 1), None);
+    place.write("heartbeat", beat(1, 1));
+    assert_eq!(seen(&place, 1), Some((true, None)));
+    assert_eq!(seen(&place, 1), None);
+    place.write("state.json", state(1, 0, None));
+    assert_eq!(seen(&place, 1), None, "nothing has happened yet");
+    place.write("state.json", state(1, 1, None));
+    assert_eq!(seen(&place, 1), Some((false, Some(ObservedState { tool: None, progress: true }))));
+    let tool = Some(ToolUse { name: "Shell".to_owned(), timeout: Some(Millis::new(5_000)) });
+    place.write("state.json", state(1, 1, Some(("Shell", "t1"))));
+    assert_eq!(seen(&place, 1), Some((false, Some(ObservedState { tool: tool.clone(), progress: false }))));
+    place.write("state.json", state(1, 1, Some(("Shell", "t2"))));
+    place.write("heartbeat", beat(1, 2));
+    assert_eq!(seen(&place, 1), Some((true, Some(ObservedState { tool, progress: false }))));
+    place.write("state.json", state(1, 2, None));
+    assert_eq!(seen(&place, 1), Some((false, Some(ObservedState { tool: None, progress: true }))));
+    assert_eq!(seen(&place, 1), None);
+}
+
+#[test]
+fn other_incarnations_say_nothing() {
+    let place = Place::new();
+    place.write("heartbeat", beat(1, 7));
+    place.write("state.json", state(3, 7, None));
+    assert_eq!(seen(&place, 2), None);
+    place.write("heartbeat", beat(2, 7));
+    assert!(seen(&place, 2).is_some_and(|(beat, _)| beat));
+    place.write("heartbeat", beat(3, 7));
+    assert!(seen(&place, 3).is_some_and(|(beat, state)| beat && state.is_some()), "a new one begins anew");
+    assert_eq!(seen(&place, 3), None);
+    place.mailboxes.forget(SESSION);
+    assert!(seen(&place, 3).is_some());
+}
+
+#[test]
+fn nonsense_is_no_sign_of_life() {
+    let place = Place::new();
+    for text in ["", "{", "null", "{}", r#"{"v":2,"incarnation":1,"beat":1}"#, r#"{"v":1,"incarnation":1,"beat":-1}"#] {
+        place.write("heartbeat", text);
+        place.write("state.json", text);
+        assert_eq!(seen(&place, 1), None, "{text}");
+    }
+    std::fs::remove_file(place.agent("heartbeat")).unwrap();
+    symlink(place.outside().join("secret.json"), place.agent("heartbeat")).unwrap();
+    std::fs::remove_file(place.agent("state.json")).unwrap();
+    std::fs::create_dir(place.agent("state.json")).unwrap();
+    assert_eq!(seen(&place, 1), None);
+    place.write("session.json", vec![b' '; 2_000_000]);
+    assert!(place.mailboxes.continuations(SESSION).unwrap().is_empty());
+}
+
+#[test]
+fn a_long_tool_name_is_cut() {
+    let place = Place::new();
+    place.write("state.json", state(1, 1, Some((&"x".repeat(100_000), ""))));
+    let Some((_, Some(ObservedState { tool: Some(tool), .. }))) = seen(&place, 1) else { panic!() };
+    assert_eq!(tool.name.chars().count(), 201);
+}
+
+#[test]
+fn continuations_are_bounded() {
+    let place = Place::new();
+    assert!(place.mailboxes.continuations(SESSION).unwrap().is_empty());
+    place.write("session.json", r#"{"v":1,"incarnation":1,"continuations":{"claude":"abc","echo":""}}"#);
+    let continuations = place.mailboxes.continuations(SESSION).unwrap();
+    assert_eq!(continuations.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), ["claude=abc", "echo="]);
+    let many: std::collections::BTreeMap<String, String> =
+        (0..1_000).map(|n| (format!("p{n}"), "x".repeat(if n % 2 == 0 { 4_096 } else { 4_097 }))).collect();
+    let text = json!({ "v": 1, "incarnation": 1, "continuations": many }).to_string();
+    assert!(text.len() > 1_048_576);
+    place.write("session.json", &text);
+    assert!(place.mailboxes.continuations(SESSION).unwrap().is_empty());
+    let some: serde_json::Map<String, serde_json::Value> =
+        many.into_iter().take(100).map(|(k, v)| (k, v.into())).chain([("x".repeat(65), "y".into())]).collect();
+    place.write("session.json", json!({ "v": 1, "incarnation": 1, "continuations": some }).to_string());
+    let continuations = place.mailboxes.continuations(SESSION).unwrap();
+    assert_eq!(continuations.len(), 16);
+    assert!(continuations.values().all(|text| text.len() == 4_096));
+}

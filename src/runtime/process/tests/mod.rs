@@ -1,0 +1,202 @@
+//! Real processes: small scripts stand in for the runner.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Lookup, ProcessRuntime, Setup};
+use crate::model::entity::{AgentSettings, EnvValue, ProviderKind, Trust};
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::model::input::RuntimeEvent;
+use crate::model::session::SessionName;
+use crate::runtime::{Events, Runtime, Spec};
+
+mod gone;
+mod inherit;
+mod start;
+
+/// Generous, because the machine may be busy; nothing waits for it when all is well.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Polls a condition.
+pub(super) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..DEADLINE.as_millis() / 10 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}
+
+/// Whether a process is there and does something; a zombie does not.
+pub(super) fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim().starts_with(['Z', 'X']))
+}
+
+/// What a runtime reported.
+#[derive(Clone, Default)]
+struct Heard(Arc<(Mutex<Vec<RuntimeEvent>>, Condvar)>);
+
+impl Heard {
+    fn listener(&self) -> Events {
+        let heard = self.clone();
+        Arc::new(move |event| {
+            heard.0.0.lock().unwrap().push(event);
+            heard.0.1.notify_all();
+        })
+    }
+
+    fn all(&self) -> Vec<RuntimeEvent> {
+        self.0.0.lock().unwrap().clone()
+    }
+
+    /// Waits for the first event that answers.
+    fn wait<T>(&self, what: &str, find: impl Fn(&RuntimeEvent) -> Option<T>) -> T {
+        let (events, changed) = &*self.0;
+        let none = |events: &mut Vec<RuntimeEvent>| !events.iter().any(|event| find(event).is_some());
+        let (events, _) = changed.wait_timeout_while(events.lock().unwrap(), DEADLINE, none).unwrap();
+        events.iter().find_map(find).unwrap_or_else(|| panic!("never heard of {what}; heard {events:?}"))
+    }
+
+    fn running(&self, session: u64, incarnation: u32) {
+        let expected = RuntimeEvent::Running(SessionId::new(session), incarnation);
+        self.wait("running", |event| (*event == expected).then_some(()));
+    }
+
+    fn gone(&self, session: u64, incarnation: u32) -> (Exit, String) {
+        self.wait(&format!("the end of se{session}.{incarnation}"), |event| match event {
+            RuntimeEvent::Gone { session: s, incarnation: i, exit, stderr_tail }
+                if *s == SessionId::new(session) && *i == incarnation =>
+            {
+                Some((exit.clone(), stderr_tail.clone()))
+            }
+            _ => None,
+        })
+    }
+
+    /// Why it was not started.
+    fn refused(&self, session: u64, incarnation: u32) -> String {
+        match self.gone(session, incarnation) {
+            (Exit::NotStarted(reason), _) => reason,
+            (exit, tail) => panic!("started: {exit:?} {tail}"),
+        }
+    }
+
+    fn count_gone(&self) -> usize {
+        self.all().iter().filter(|event| matches!(event, RuntimeEvent::Gone { .. })).count()
+    }
+}
+
+/// A runtime whose runners are scripts, and a directory for all it needs.
+struct World {
+    directory: TempDir,
+    heard: Heard,
+    runtime: ProcessRuntime,
+}
+
+impl World {
+    /// `$1` of the script is the directory.
+    fn sh(script: &str) -> Self {
+        Self::with("sh", script, |_| {})
+    }
+
+    /// `sys.argv[1]` of the script is the directory.
+    fn python(script: &str) -> Self {
+        Self::with("python3", script, |_| {})
+    }
+
+    fn with(program: &str, script: &str, change: impl FnOnce(&mut Setup)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let heard = Heard::default();
+        let mut setup = setup(directory.path(), program, script);
+        change(&mut setup);
+        let runtime = ProcessRuntime::start(setup, heard.listener()).unwrap();
+        Self { directory, heard, runtime }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn spec(&self, session: u64, incarnation: u32) -> Spec {
+        Spec {
+            session: SessionId::new(session),
+            incarnation,
+            session_dir: self.path("session"),
+            group_dir: self.path("groups/main"),
+            home_dir: self.path("home"),
+            settings: settings(),
+            session_name: SessionName::Maintenance,
+        }
+    }
+
+    fn ensure(&self, session: u64, incarnation: u32) {
+        self.runtime.ensure(self.spec(session, incarnation));
+    }
+
+    fn kill(&self, session: u64, incarnation: u32) {
+        self.runtime.kill(SessionId::new(session), incarnation);
+    }
+
+    fn inquire(&self, session: u64, incarnation: u32) {
+        self.runtime.inquire(SessionId::new(session), incarnation);
+    }
+
+    /// Waits until a script has written a whole line into a file.
+    fn line(&self, name: &str) -> String {
+        let read = || std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        wait_until(name, || read().ends_with('\n'));
+        read().trim().to_owned()
+    }
+
+    fn pid(&self, name: &str) -> i32 {
+        self.line(name).parse().unwrap()
+    }
+
+    fn lock(&self, session: u64) -> PathBuf {
+        self.path(&format!("run/locks/se{session}.lock"))
+    }
+}
+
+fn setup(directory: &Path, program: &str, script: &str) -> Setup {
+    let lookup: Lookup = Arc::new(|name| (name == "TOKEN").then(|| "token-of-the-daemon".into()));
+    let path = "/usr/local/bin:/usr/bin:/bin".into();
+    let mut setup = Setup::new(program.into(), path, directory.join("run/locks"), lookup);
+    setup.arguments = ["-c", script].map(Into::into).to_vec();
+    if program == "sh" {
+        setup.arguments.push("sh".into());
+    }
+    setup.arguments.push(directory.into());
+    setup.grace = Duration::from_millis(200);
+    setup
+}
+
+fn settings() -> AgentSettings {
+    AgentSettings {
+        name: "Main".to_owned(),
+        provider: ProviderKind::Echo,
+        command: Vec::new(),
+        env: Vec::new(),
+        model: None,
+        effort: None,
+        trust: Trust::Main,
+        unconfined: false,
+        blocked_tools: Vec::new(),
+        max_prompt_messages: 10,
+        max_parallel: 4,
+    }
+}
+
+fn reference(name: &str, text: &str) -> (String, EnvValue) {
+    (name.to_owned(), EnvValue::Reference(text.to_owned()))
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}

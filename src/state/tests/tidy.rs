@@ -1,0 +1,52 @@
+//! Rules that no lint knows.
+
+use std::path::{Path, PathBuf};
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("tests") {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A process that opens and closes a file of LMDB loses its POSIX locks on it: another process then takes the write lock
+/// at once, and committed writes are lost without an error. Looking at names and sizes is harmless.
+#[test]
+fn nothing_opens_the_files_of_lmdb() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/state");
+    for path in sources(&root) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        for (number, line) in (1..).zip(code.lines()) {
+            let place = format!("{}:{number}: {line}", path.display());
+            let plain = line.split("//").next().unwrap();
+            assert!(!plain.contains("lock.mdb"), "only LMDB opens its lock file: {place}");
+            assert!(
+                !plain.contains("data.mdb") || plain.contains("is_file()"),
+                "only LMDB opens its data file: {place}"
+            );
+            for call in ["copy_to_path", "try_clone_inner_file", "real_disk_size", "fs::read(", "fs::copy("] {
+                assert!(!plain.contains(call), "opens or closes a file of LMDB: {place}");
+            }
+            let opens = [" OpenOptions::new()", "File::open", "File::create"].iter().any(|call| plain.contains(call));
+            let own_file = path.ends_with("lock.rs") || path.ends_with("room.rs");
+            assert!(!opens || own_file, "only the daemon's lock and the reserve are opened here: {place}");
+        }
+    }
+}
+
+/// Endianness is a lint; that bytes become records in one place only is this.
+#[test]
+fn one_file_names_the_codec() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/state");
+    for path in sources(&root).into_iter().filter(|path| !path.ends_with("envelope.rs")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("bincode::"), "{} names the codec", path.display());
+    }
+}
