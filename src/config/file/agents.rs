@@ -38,7 +38,7 @@ const TRUSTS: [(&str, Trust); 3] =
     [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
 
 /// Variables that the runner sets for the agent; a configured one would be lost or do harm.
-const OWNED: [&str; 4] = ["HOME", "PATH", "NANOCLAW_SESSION_NAME", "CLAUDE_SESSION_ID"];
+const OWNED: [&str; 5] = ["HOME", "PATH", "TZ", "NANOCLAW_SESSION_NAME", "CLAUDE_SESSION_ID"];
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut once = Once::default();
