@@ -31,6 +31,16 @@ pub(super) fn wait(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, until: Awak
     cx.db.lane_heads.put(txn, &(until, id), &())
 }
 
+/// Takes an attempt back that sent nothing, because nobody was there to take it: it counts for nothing.
+pub(super) fn take_back(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, until: Awake, after: String) -> Result<()> {
+    change(cx, txn, id, |outbound| {
+        outbound.state = OutState::Waiting { until: Some(until), after: Some(after) };
+        outbound.attempts = outbound.attempts.saturating_sub(1);
+        outbound.first_attempt = None;
+    })?;
+    cx.db.lane_heads.put(txn, &(until, id), &())
+}
+
 /// Ends the first message of a lane; the next one is attempted at once.
 pub(super) fn finish(
     cx: &Cx<'_>,

@@ -75,6 +75,9 @@ fn settle(
         Next::Done(state) => attempt::finish(cx, txn, id, state, effects).map(drop),
         Next::Again => attempt::begin(cx, txn, id, effects),
         Next::Wait { length, after } => attempt::wait(cx, txn, id, cx.now.awake.plus(length), after),
+        Next::NobodyThere(after) => {
+            attempt::take_back(cx, txn, id, cx.now.awake.plus(cx.policy.no_adapter_again), after.to_owned())
+        }
         Next::GiveUp(error) => {
             let failed = OutState::Failed { error: error.clone(), at: cx.now.wall };
             let outbound = attempt::finish(cx, txn, id, failed, effects)?;
@@ -97,6 +100,7 @@ enum Next {
     Done(OutState),
     Again,
     Wait { length: Millis, after: String },
+    NobodyThere(&'static str),
     GiveUp(String),
 }
 
@@ -122,11 +126,11 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
             Next::Again
         }
         DeliveryResult::Uncertain(error) => again(error),
-        DeliveryResult::Absent => Next::Wait { length: policy.no_adapter_again, after: "nobody is there".to_owned() },
+        DeliveryResult::Absent => Next::NobodyThere("nobody is there"),
         DeliveryResult::NoAdapter if now.wall > outbound.stored.plus(policy.no_adapter_max) => {
             Next::GiveUp("no adapter for the channel has run for a week".to_owned())
         }
-        DeliveryResult::NoAdapter => Next::Wait { length: policy.no_adapter_again, after: "no adapter".to_owned() },
+        DeliveryResult::NoAdapter => Next::NobodyThere("no adapter"),
     }
 }
 
@@ -179,7 +183,7 @@ mod tests {
         let week = i64::try_from(policy.no_adapter_max.get()).unwrap();
         let at = |ms| Moment { wall: Timestamp::from_millis(ms), awake: Awake::new(1, 1) };
         let row = outbound(1, Awake::new(1, 0));
-        assert!(matches!(decide(policy, &row, DeliveryResult::NoAdapter, at(week)), Next::Wait { .. }));
+        assert_eq!(decide(policy, &row, DeliveryResult::NoAdapter, at(week)), Next::NobodyThere("no adapter"));
         assert!(matches!(decide(policy, &row, DeliveryResult::NoAdapter, at(week + 1)), Next::GiveUp(_)));
     }
 }

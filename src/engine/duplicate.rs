@@ -77,7 +77,7 @@ fn look_again(
             seqs: vec![message.seq],
             agent_files: vec![],
         }));
-        wake::wake(cx, txn, message.session, effects)?;
+        wake::wake_for(cx, txn, (message.session, message.seq, id), effects)?;
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

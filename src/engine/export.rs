@@ -19,14 +19,23 @@ const SAID_BACK_MAX: usize = 100;
 /// Destinations of one agent.
 const DESTINATIONS_MAX: usize = 1_000;
 
-/// The due messages of a session and the newest context, beside what its mailbox holds.
+/// Which due messages of a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Due {
+    /// All that a mailbox holds at once.
+    All,
+    /// One, by its position.
+    One(u64, MessageId),
+}
+
+/// Due messages of a session and the newest context, beside what its mailbox holds.
 pub(super) fn addition(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    session: SessionId,
+    (session, due): (SessionId, Due),
     effects: &mut Vec<Effect>,
 ) -> Result<Export> {
-    build(cx, txn, session, effects, false)
+    build(cx, txn, (session, due), effects, false)
 }
 
 /// As [`addition`], and nothing else may be in the mailbox: for an incarnation that is about to start.
@@ -36,7 +45,7 @@ pub(super) fn everything(
     session: SessionId,
     effects: &mut Vec<Effect>,
 ) -> Result<Export> {
-    build(cx, txn, session, effects, true)
+    build(cx, txn, (session, Due::All), effects, true)
 }
 
 fn build(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>, exact: bool) -> Result<Export> {
@@ -44,8 +53,7 @@ fn build(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effe
         return Err(state::Error::Missing { table: "sessions", key: id.to_string() });
     };
     let max_context = cx.db.agents.require(txn, &session.agent)?.settings.max_prompt_messages;
-    let due = cx.db.ready.collect_prefix(txn, &id, EXPORTED_MAX)?;
-    let mut ids: Vec<(u64, MessageId)> = due.into_iter().map(|((_, seq), message)| (seq, message)).collect();
+    let mut ids = due_messages(cx, txn, id, due)?;
     if !ids.is_empty() {
         ids.extend(context::newest(cx, txn, (id, max_context), effects)?);
     }
@@ -55,6 +63,21 @@ fn build(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effe
         messages.push(view(cx, txn, message)?);
     }
     Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, exact })
+}
+
+fn due_messages(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, due: Due) -> Result<Vec<(u64, MessageId)>> {
+    match due {
+        Due::All => {
+            let rows = cx.db.ready.collect_prefix(txn, &session, EXPORTED_MAX)?;
+            Ok(rows.into_iter().map(|((_, seq), message)| (seq, message)).collect())
+        }
+        Due::One(seq, message) => {
+            let oldest = cx.db.ready.first_in(txn, &session)?.map_or(seq, |((_, oldest), _)| oldest);
+            // Positions of one session are at least two apart, so no more messages than this are before it.
+            let before = usize::try_from(seq.saturating_sub(oldest) / 2).unwrap_or(usize::MAX);
+            Ok(if before < EXPORTED_MAX { vec![(seq, message)] } else { Vec::new() })
+        }
+    }
 }
 
 fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> {

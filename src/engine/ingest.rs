@@ -20,13 +20,14 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
         intake.take(cx, txn, found)?;
     }
     effects.append(&mut intake.effects);
+    let ended = !intake.over.is_empty();
     if !intake.over.is_empty() || !intake.used.is_empty() {
         effects.push(Effect::Discard(Discard { session, seqs: intake.over, agent_files: intake.used }));
     }
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,
-        (None, Some(_)) => after_turn(cx, txn, session, &mut effects)?,
-        (None, None) => {}
+        (None, Some(_)) if ended => after_turn(cx, txn, session, &mut effects)?,
+        (None, _) => {}
     }
     Ok(Applied::done(effects))
 }

@@ -124,12 +124,14 @@ fn give_back(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let message = cx.db.messages.require(txn, &id)?;
+    // Context never fails: it waits for the next turn, whatever became of this one.
+    let loss = if message.trigger { loss } else { Loss::Ours };
     match decide_again(cx.policy, loss, message.tries) {
         Again::Now => {
             messages::update(cx, txn, id, |message| message.state = MessageState::Pending(Due::Now))?;
         }
         Again::After { tries, wait } => {
-            let due = if message.trigger { Due::Retry(cx.now.awake.plus(wait)) } else { Due::Now };
+            let due = Due::Retry(cx.now.awake.plus(wait));
             messages::update(cx, txn, id, |message| {
                 message.state = MessageState::Pending(due);
                 message.tries = tries;

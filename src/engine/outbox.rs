@@ -145,21 +145,26 @@ fn store_said(
     if cx.db.outbound_by_number.get(txn, &(session, said.number))?.is_none() {
         cx.db.outbound_by_number.put(txn, &(session, said.number), &id)?;
     }
-    sessions::update(cx, txn, session, |row| row.last_number = row.last_number.max(bounded(said.number)))?;
+    sessions::update(cx, txn, session, |row| {
+        if said.number <= row.last_number.saturating_add(NUMBER_JUMP_MAX) {
+            row.last_number = row.last_number.max(said.number);
+        }
+    })?;
     Ok(id)
-}
-
-/// A number so high that it would use up the session's numbers does not count.
-fn bounded(number: u64) -> u64 {
-    if number < NUMBER_MAX { number } else { 0 }
 }
 
 /// Highest number an agent may use; the wire writes numbers with 16 digits.
 const NUMBER_MAX: u64 = 1_000_000_000_000_000;
+/// How far a number may be above the last one of its session: an agent must not use up the numbers.
+const NUMBER_JUMP_MAX: u64 = 1_000_000;
 
 fn number_problem(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, number: u64) -> Result<Option<String>> {
     if number.is_multiple_of(2) || number >= NUMBER_MAX {
         return Ok(Some(format!("the number {number} is not one an agent may use (odd and below {NUMBER_MAX})")));
+    }
+    let last = sessions::load(cx, txn, session)?.map_or(0, |row| row.last_number);
+    if number > last.saturating_add(NUMBER_JUMP_MAX) {
+        return Ok(Some(format!("the number {number} is too far above the session's last one, {last}")));
     }
     let used = cx.db.outbound_by_number.get(txn, &(session, number))?.is_some();
     Ok(used.then(|| format!("the number {number} was used before")))

@@ -105,7 +105,7 @@ impl FanOut<'_> {
         let reply = Some(self.event.reply_to.clone().unwrap_or_else(|| self.event.source.clone()));
         let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply })?;
         if trigger {
-            wake::wake(cx, txn, session, &mut self.effects)?;
+            wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
         }
         Ok((session, message))
     }

@@ -1,8 +1,9 @@
 //! Bringing due messages to an agent: to the incarnation that lives, or to a new one.
 
+use super::export::Due;
 use super::{Cx, Result, export, places, sessions};
 use crate::model::effect::{Effect, Launch};
-use crate::model::id::SessionId;
+use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, Phase};
 use crate::model::session::{Session, SessionStatus};
 use crate::state::Write;
@@ -10,16 +11,30 @@ use crate::state::Write;
 /// Does what a session's due messages need: export to a live incarnation, start of a new one, or nothing while one is
 /// ending or no place is free. Asked twice it asks for the same things twice, which harms nothing.
 pub(super) fn wake(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+    bring(cx, txn, id, Due::All, effects)
+}
+
+/// As [`wake`], for one message that has just become due: the others were brought when they did.
+pub(super) fn wake_for(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, seq, message): (SessionId, u64, MessageId),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    bring(cx, txn, id, Due::One(seq, message), effects)
+}
+
+fn bring(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, due: Due, effects: &mut Vec<Effect>) -> Result<()> {
     let Some(session) = sessions::load(cx, txn, id)? else { return Ok(()) };
     let incarnation = match session.live {
         Some(number) => cx.db.incarnations.get(txn, &(id, number))?,
         None => None,
     };
-    let due = cx.db.ready.first_in(txn, &id)?.is_some();
-    match decide(&session, incarnation.as_ref(), due) {
+    let any_due = cx.db.ready.first_in(txn, &id)?.is_some();
+    match decide(&session, incarnation.as_ref(), any_due) {
         Wake::Nothing => Ok(()),
         Wake::Export => {
-            let export = export::addition(cx, txn, id, effects)?;
+            let export = export::addition(cx, txn, (id, due), effects)?;
             effects.push(Effect::Export(Box::new(export)));
             Ok(())
         }
