@@ -42,10 +42,8 @@ pub struct BadFile {
 
 /// One thing wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-#[error("{file}:{line}: {what}")]
+#[error("hearth.toml:{line}: {what}")]
 pub struct Problem {
-    /// The file, as it was named.
-    pub file: String,
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -54,15 +52,15 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Reads a file; `name` is what messages call it.
+/// Reads a file.
 ///
 /// The changes come in an order in which each finds what it refers to: agents, users, chats, settings. Settings are only
 /// there if the file has one of them, because absence changes nothing.
 ///
 /// # Errors
 /// [`BadFile`] with everything that is wrong.
-pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
-    let mut problems = Problems::new(name, text);
+pub fn parse(text: &str) -> Result<Configure, BadFile> {
+    let mut problems = Problems::new(text);
     let (top, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let at = error.span().map_or(0, |span| span.start);
