@@ -26,7 +26,7 @@ pub(super) struct ApplyArgs {
 pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let text = read(args)?;
     // Checked here as well, so that a bad file is refused before a store is made for it.
-    let configure = file::parse(&text)?;
+    let configure = file::parse(&args.file.display().to_string(), &text)?;
     let changes = match host(paths)? {
         Host::Daemon(mut client) => match client.ask(&Request::Apply { toml: text, dry_run: args.dry_run })? {
             Response::Configured(changes) => changes,

@@ -98,7 +98,7 @@ impl Daemon {
     }
 
     async fn apply(&self, toml: &str, dry_run: bool) -> Response {
-        let configure = match file::parse(toml) {
+        let configure = match file::parse("hearth.toml", toml) {
             Ok(configure) => configure,
             Err(error) => return refused("invalid", error.to_string()),
         };

@@ -320,7 +320,7 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 }
 
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
-    let program = std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })?;
+    let program = this_program()?;
     let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
     let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
     let inbox = Arc::clone(inbox);
@@ -345,4 +345,13 @@ fn write_token(paths: &Paths) -> Result<String, Error> {
     file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
     std::fs::rename(&temporary, &path).map_err(failed)?;
     Ok(token)
+}
+
+/// This program, also after its file was replaced by an upgrade.
+fn this_program() -> Result<PathBuf, Error> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })
 }

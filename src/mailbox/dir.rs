@@ -177,7 +177,7 @@ impl Dir {
             Look::Absent => return Ok(Look::Absent),
             Look::Refused(reason) => return Ok(Look::Refused(reason)),
         };
-        bounded(file, size, max, &self.path.join(name))
+        bounded(file, size, &self.path.join(name), max)
     }
 
     /// Names in the directory, at most `max` of them.
@@ -394,7 +394,7 @@ impl Dir {
 }
 
 /// Reads an open file that had `size` bytes, and at most `max` whatever it has by now.
-pub(super) fn bounded(file: File, size: u64, max: u64, path: &Path) -> Result<Look<Vec<u8>>, Error> {
+pub(super) fn bounded(file: File, size: u64, path: &Path, max: u64) -> Result<Look<Vec<u8>>, Error> {
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
     let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
     if read as u64 > max {

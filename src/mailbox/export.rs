@@ -24,9 +24,9 @@ use super::layout::Mailbox;
 const READABLE: RawMode = 0o644;
 
 /// Makes the host's half hold what the export says. A message that cannot be written does not keep the others.
-pub(super) fn export(mailbox: &Mailbox, export: &Export, install: &str, timezone: &str) -> Result<(), Error> {
+pub(super) fn export(mailbox: &Mailbox, install: &str, export: &Export, timezone: &str) -> Result<(), Error> {
     if is_news(mailbox, &export.context)? {
-        let context = wire_context(mailbox, &export.context, install, timezone);
+        let context = wire_context(mailbox, install, &export.context, timezone);
         mailbox.host.write(CONTEXT_FILE, &encode(CONTEXT_FILE, &context)?, READABLE)?;
         mailbox.host.sync()?;
     }
@@ -61,6 +61,15 @@ fn is_news(mailbox: &Mailbox, view: &ContextView) -> Result<bool, Error> {
 fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) -> Result<(), Error> {
     let wanted: BTreeSet<u64> = wanted.iter().map(|message| message.seq).collect();
     let attachments = messages.dir(FILES_DIR)?;
+    if let Look::Found(files) = &attachments {
+        // Also those whose message is gone already, as after a crash in between.
+        let names: BTreeSet<String> = wanted.iter().map(|seq| InName { seq: *seq }.files_dir()).collect();
+        for name in files.list(ENTRIES)?.names {
+            if !name.to_str().is_some_and(|name| names.contains(name)) {
+                mailbox.trash.take(files, &name)?;
+            }
+        }
+    }
     loop {
         let listing = messages.list(ENTRIES)?;
         let mut removed = false;
@@ -99,7 +108,7 @@ fn write_message(messages: &Dir, message: &ExportedMessage) -> Result<(), Error>
     messages.write(&name, &encode(&name, &wire)?, READABLE)
 }
 
-fn wire_context(mailbox: &Mailbox, view: &ContextView, install: &str, timezone: &str) -> Context {
+fn wire_context(mailbox: &Mailbox, install: &str, view: &ContextView, timezone: &str) -> Context {
     Context {
         v: WIRE_VERSION,
         version: view.version,

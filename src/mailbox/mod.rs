@@ -81,7 +81,7 @@ impl Mailboxes {
     /// # Errors
     /// [`Error`] after everything that could be written was written; the effect may be performed again.
     pub fn export(&self, export: &Export, timezone: &str) -> Result<(), Error> {
-        export::export(&self.open_mailbox(export.session)?, export, &self.install, timezone)
+        export::export(&self.open_mailbox(export.session)?, &self.install, export, timezone)
     }
 
     /// Reads what a live session wrote: claims, things said at once, ends with their answers, in this order.

@@ -39,9 +39,9 @@ pub enum NoRoom {
         limit: u64,
     },
     /// The disk is nearly full.
-    #[error("the disk of the store has {free} bytes left, {needed} are needed: make room on it")]
+    #[error("the store and its disk have {free} bytes left, {needed} are needed: make room on the disk")]
     Disk {
-        /// Bytes left.
+        /// Bytes left, on the disk and unused in the store's file.
         free: u64,
         /// Bytes that must be left.
         needed: u64,
@@ -57,7 +57,9 @@ pub struct Usage {
     pub limit: u64,
     /// Bytes left on its disk.
     pub free: u64,
-    /// Bytes that must be left on its disk.
+    /// Bytes that its file has and does not use: removals leave them to what comes next.
+    pub unused: u64,
+    /// Bytes that must be left, free or unused.
     pub needed: u64,
 }
 
@@ -65,7 +67,8 @@ impl Usage {
     /// Whether there is room for new work.
     #[must_use]
     pub const fn admission(&self) -> Admission {
-        let Self { used, limit, free, needed } = *self;
+        let Self { used, limit, free, unused, needed } = *self;
+        let free = free.saturating_add(unused);
         if used >= limit {
             Admission::Refuse(NoRoom::Store { used, limit })
         } else if free < needed {
@@ -74,6 +77,19 @@ impl Usage {
             Admission::Open
         }
     }
+}
+
+/// Below this a disk may have taken a write only in part.
+pub(super) const NEARLY_FULL: u64 = 1 << 20;
+
+/// Whether an error can be a write of which the disk took only a part.
+pub(super) fn cut_short(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// Bytes of a number of pages.
+pub(super) fn page_bytes(pages: usize, page_size: u32) -> u64 {
+    u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(u64::from(page_size))
 }
 
 /// Bytes in the pages that hold the tables' rows.
@@ -92,8 +108,7 @@ impl Pages<'_, '_> {
     fn add(&mut self, table: ByteTable<'_>) -> Result<()> {
         let stat = table.stat(self.txn).map_err(Error::lmdb("counting pages"))?;
         let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
-        let bytes = u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(u64::from(stat.page_size));
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(page_bytes(pages, stat.page_size));
         Ok(())
     }
 }

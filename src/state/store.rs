@@ -160,7 +160,7 @@ impl Store {
     pub fn write<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>) -> Result<T, E> {
         let mut txn = begin_write(&self.reader.env)?;
         let done = work(&self.reader.tables, &mut txn)?;
-        txn.commit().map_err(Error::lmdb("committing"))?;
+        self.commit(txn)?;
         Ok(done)
     }
 
@@ -187,8 +187,21 @@ impl Store {
             }
             answers.push(answer);
         }
-        group.commit().map_err(Error::lmdb("committing"))?;
+        self.commit(group)?;
         Ok(answers)
+    }
+
+    /// The disk may take only the first part of a write before it is full, which LMDB reports as an I/O error. Nothing is
+    /// harmed then, the pages of the transaction are simply not used; and if it was an error of the disk after all, the
+    /// next try, with the reserve given back, says so.
+    fn commit(&self, txn: Write<'_>) -> Result<()> {
+        let doing = "committing";
+        match txn.commit() {
+            Err(heed::Error::Io(e)) if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL => {
+                Err(Error::Full { doing })
+            }
+            committed => committed.map_err(Error::lmdb(doing)),
+        }
     }
 
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
@@ -213,16 +226,18 @@ impl Store {
     /// # Errors
     /// Those of looking.
     pub fn usage(&self) -> Result<Usage> {
+        let (info, stat) = (self.reader.env.info(), self.reader.env.unnamed_database_stat());
         let (used, max) = self.read(|db, txn| {
             let settings = db.settings.get(txn, &())?;
             Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
         })?;
-        let map = u64::try_from(self.reader.env.info().map_size).unwrap_or(u64::MAX);
+        let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
         let missing = if self.has_reserve() { 0 } else { self.options.reserve_bytes };
         Ok(Usage {
             used,
             limit: max.unwrap_or(self.options.max_bytes).min(map - map / 5),
             free: room::free_bytes(&self.dir)?,
+            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
             needed: self.options.margin_bytes.saturating_add(missing),
         })
     }

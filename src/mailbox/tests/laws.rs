@@ -76,7 +76,7 @@ fn sources(found: &[Found]) -> BTreeSet<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn only_valid_files_count(files in prop::collection::vec((0..4_usize, bytes()), 1..4), rest in any::<bool>()) {

@@ -95,7 +95,7 @@ fn a_file_that_grows_is_read_to_its_bound_only() {
     let dir = Dir::open_trusted(root.path()).unwrap();
     let Look::Found((file, 5)) = dir.file(os("file"), 8).unwrap() else { panic!() };
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[b'x'; 100]).unwrap();
-    assert_eq!(words(super::super::dir::bounded(file, 5, 8, &path).unwrap()), "it grew over 8 bytes while it was read");
+    assert_eq!(words(super::super::dir::bounded(file, 5, &path, 8).unwrap()), "it grew over 8 bytes while it was read");
 }
 
 #[test]

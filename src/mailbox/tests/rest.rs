@@ -101,6 +101,29 @@ fn bad_answers_without_an_ack_are_reported_at_the_end() {
 }
 
 #[test]
+fn trouble_of_the_machine_keeps_one_thing_back_and_the_incarnation_open() {
+    let place = Place::new();
+    place.write("out/files/a/x", "x");
+    place.write("out/a.json", said_with("a", 1, 5, json!({ "files": ["x"] })));
+    place.write("out/b.json", said("b", 1, 7, false));
+    place.write("out/late.json", said("late", 1, 9, true));
+    // The copy cannot get its name.
+    let kept = place.mailboxes.path(SESSION).join("kept/1.a");
+    fs::write(&kept, "").unwrap();
+    for collected in [place.collect(), place.rest(1)] {
+        assert_eq!(collected.faults.len(), 1);
+        assert_eq!((collected.collection.closes, collected.more), (None, false));
+        assert_eq!(lines(&collected.collection.found)[0], "said 7 b");
+        place.discard(&collected.collection);
+    }
+    fs::remove_file(&kept).unwrap();
+    let rest = place.rest(1);
+    assert_eq!(lines(&rest.collection.found), ["said 5 a"]);
+    assert_eq!((rest.collection.closes, rest.faults.len()), (Some(1), 0));
+    assert_eq!(names(&place.mailboxes.path(SESSION).join("kept")), ["1.a"]);
+}
+
+#[test]
 fn twenty_thousand_files_are_worked_off() {
     let place = Place::new();
     for n in 0..20_000_u64 {

@@ -18,10 +18,11 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn new(path: &Path, identity: (u64, u64)) -> Self {
+    /// Without a file there may still be a deleted one of that name.
+    pub(super) fn new(path: &Path, identity: Option<(u64, u64)>) -> Self {
         let mut deleted = path.as_os_str().to_owned();
         deleted.push(" (deleted)");
-        Self { files: BTreeSet::from([identity]), deleted: BTreeSet::from([deleted]) }
+        Self { files: identity.into_iter().collect(), deleted: BTreeSet::from([deleted]) }
     }
 
     pub(super) fn add(&mut self, other: Self) {
@@ -31,7 +32,7 @@ impl Wanted {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{end, find};
+pub(super) use linux::{end, find, group_is_dead};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -40,7 +41,7 @@ mod linux {
     use std::os::unix::fs::MetadataExt;
 
     use rustix::io::Errno;
-    use rustix::process::{PidfdFlags, Signal, getpgid, getpgrp, getpid, kill_process, pidfd_open, pidfd_send_signal};
+    use rustix::process::{PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal};
 
     use crate::runtime::process::lock::ENDING;
 
@@ -83,12 +84,12 @@ mod linux {
     /// Ends a holder and its process group, if they still are what they were.
     pub(in crate::runtime::process) fn end(holder: Pid, wanted: &Wanted) {
         let handle = pidfd_open(holder, PidfdFlags::empty());
-        let group = getpgid(Some(holder));
+        let group = group_of(holder);
         if !holds(holder, wanted) {
             return;
         }
         // From here on the holder is known to have been in this group: the number is not somebody else's.
-        if let Ok(group) = group {
+        if let Some(group) = group {
             end_group(group, holder, wanted);
         }
         let result = match handle {
@@ -102,18 +103,47 @@ mod linux {
     /// Programs may close descriptors that they do not know before they start others, so a holder's group has members that
     /// hold nothing. A group whose leader lives and holds nothing is not an agent's: a holder has moved into it.
     fn end_group(group: Pid, holder: Pid, wanted: &Wanted) {
-        let foreign = group == getpgrp() || getpgid(Some(group)) == Ok(group) && !holds(group, wanted);
+        let foreign = group_of(getpid()) == Some(group) || group_of(group) == Some(group) && !holds(group, wanted);
         let Ok(others) = processes() else { return };
         if foreign {
             return;
         }
-        for other in others.into_iter().filter(|other| *other != holder && getpgid(Some(*other)) == Ok(group)) {
+        for other in others.into_iter().filter(|other| *other != holder && group_of(*other) == Some(group)) {
             let Ok(handle) = pidfd_open(other, PidfdFlags::empty()) else { continue };
-            if getpgid(Some(other)) == Ok(group) && holds(holder, wanted) {
+            if group_of(other) == Some(group) && holds(holder, wanted) {
                 let result = pidfd_send_signal(handle, Signal::KILL);
                 tracing::debug!(pid = other.as_raw_nonzero().get(), ?result, "ended a process of a holder's group");
             }
         }
+    }
+
+    /// Whether a process group has no members but dead ones. Meaningful while its leader is not reaped.
+    pub(in crate::runtime::process) fn group_is_dead(group: Pid) -> io::Result<bool> {
+        Ok(!processes()?.into_iter().filter_map(status).any(|status| status.group == Some(group) && status.alive))
+    }
+
+    fn group_of(pid: Pid) -> Option<Pid> {
+        status(pid)?.group
+    }
+
+    struct Status {
+        group: Option<Pid>,
+        alive: bool,
+    }
+
+    /// Read here, because the call that asks the kernel does not expect the groups that are not visible from this namespace,
+    /// which have the number zero.
+    fn status(pid: Pid) -> Option<Status> {
+        let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        // The name, in parentheses, may contain anything; after it come state, parent, group, and much later the threads.
+        let (_, fields) = stat.split_at_checked(stat.iter().rposition(|byte| *byte == b')')?)?;
+        let mut fields = std::str::from_utf8(fields).ok()?.split_ascii_whitespace().skip(1);
+        let state = fields.next()?;
+        let group = fields.nth(1)?.parse().ok().filter(|group| *group > 0).and_then(Pid::from_raw);
+        let threads: u32 = fields.nth(14)?.parse().ok()?;
+        // A main thread may have ended before the others.
+        let alive = !matches!(state, "Z" | "X") || threads > 1;
+        Some(Status { group, alive })
     }
 }
 
@@ -126,3 +156,8 @@ pub(super) fn find(wanted: &Wanted) -> io::Result<HashSet<Pid>> {
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn end(_holder: Pid, _wanted: &Wanted) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn group_is_dead(_group: Pid) -> io::Result<bool> {
+    Ok(true)
+}

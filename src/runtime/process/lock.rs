@@ -49,7 +49,7 @@ impl SessionLock {
     /// Looks whether anybody holds it and ends who did so at the last look already. True when nobody does: the lock is free
     /// and, where the system tells, no process has the file open, not even one that gave up the lock.
     pub(super) fn clear(&mut self, gate: &Gate) -> io::Result<bool> {
-        let Some((wanted, free)) = self.probe(gate)? else { return Ok(true) };
+        let (wanted, free) = self.probe(gate)?;
         let holders = holders::find(&wanted)?;
         let clear = free && holders.is_empty();
         for holder in holders.intersection(&self.seen) {
@@ -59,17 +59,16 @@ impl SessionLock {
         Ok(clear)
     }
 
-    /// What to look for, and whether the lock is free. Nothing when there is no file: then nothing was ever started.
-    fn probe(&self, _gate: &Gate) -> io::Result<Option<(Wanted, bool)>> {
+    /// What to look for, and whether the lock is free.
+    fn probe(&self, _gate: &Gate) -> io::Result<(Wanted, bool)> {
         let file = match options().open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Wanted::new(&self.path, None), true)),
             Err(error) => return Err(error),
         };
         let metadata = file.metadata()?;
-        let wanted = Wanted::new(&self.path, (metadata.dev(), metadata.ino()));
-        let free = try_lock(&file)?;
-        Ok(Some((wanted, free)))
+        let wanted = Wanted::new(&self.path, Some((metadata.dev(), metadata.ino())));
+        Ok((wanted, try_lock(&file)?))
     }
 }
 
@@ -126,10 +125,9 @@ pub(super) fn clear_all(directory: &Path, patience: Duration) -> io::Result<usiz
         let mut wanted = Wanted::default();
         let mut held = 0;
         for lock in &locks {
-            if let Some((one, free)) = lock.probe(&gate)? {
-                held += usize::from(!free);
-                wanted.add(one);
-            }
+            let (one, free) = lock.probe(&gate)?;
+            held += usize::from(!free);
+            wanted.add(one);
         }
         let holders = holders::find(&wanted)?;
         if held == 0 && holders.is_empty() {

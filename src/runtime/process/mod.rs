@@ -30,8 +30,8 @@ mod tests;
 
 pub use secret::{Lookup, SecretError};
 
-/// How long everything may take to end when the daemon stops.
-const SHUT_DOWN: Duration = Duration::from_secs(10);
+/// How long everything may take to end when the daemon stops; a tenth second is for telling the listener.
+const SHUT_DOWN: Duration = Duration::from_secs(9);
 
 /// What the runtime needs to know.
 #[derive(Clone)]

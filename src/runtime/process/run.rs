@@ -8,13 +8,16 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
+
 use super::Shared;
 use super::child::{exit, group, wait_unreaped};
 use super::environment::environment;
+use super::holders;
 use super::lock::{Pauses, SessionLock};
 use super::redact::Secrets;
 use super::spawn::{Gate, Launch, runner};
-use super::table::Key;
+use super::table::{Key, signal};
 use super::tail::Tail;
 use crate::model::incarnation::Exit;
 use crate::runtime::{Error, Spec};
@@ -120,31 +123,48 @@ fn attend(shared: &Arc<Shared>, key: Key, mut child: Child, secrets: Secrets) ->
         let tail = Tail::start(format!("stderr {}.{}", key.0, key.1), stderr, secrets);
         tail.inspect_err(|error| tracing::warn!(session = %key.0, %error, "an agent's standard error is not read")).ok()
     });
-    if let Some(child) = group(&child) {
-        wait_unreaped(child);
+    let group = group(&child);
+    if let Some(leader) = group {
+        wait_unreaped(leader);
     }
     shared.table.leader_ended(key);
+    if let Some(group) = group {
+        end_group(key, group);
+    }
     let exit = child.wait().map_or(Exit::Unknown, exit);
     release(shared, key, &mut |gate, lock| lock.clear(gate));
     tracing::info!(session = %key.0, incarnation = key.1, ?exit, "agent gone");
     (exit, tail.map(Tail::finish).unwrap_or_default())
 }
 
-/// Returns when nobody has the session's lock, however long that takes: a wrong "gone" would let two incarnations run.
-fn release(shared: &Arc<Shared>, key: Key, look: &mut dyn FnMut(&Gate, &mut SessionLock) -> io::Result<bool>) {
+/// Returns when a group whose leader is not reaped has no living member.
+fn end_group(key: Key, group: Pid) {
+    insist(key, "processes of an agent do not end", &mut || {
+        signal(group, Signal::KILL);
+        holders::group_is_dead(group)
+    });
+}
+
+/// Returns when nobody has the session's lock.
+fn release(shared: &Shared, key: Key, look: &mut dyn FnMut(&Gate, &mut SessionLock) -> io::Result<bool>) {
     let mut lock = SessionLock::new(&shared.setup.locks, key.0);
+    insist(key, "the lock of an agent is still held", &mut || look(&Gate::enter(), &mut lock));
+}
+
+/// Tries until it is done, however long that takes: a wrong "gone" would let two incarnations run.
+fn insist(key: Key, problem: &str, attempt: &mut dyn FnMut() -> io::Result<bool>) {
     let mut pauses = Pauses::default();
     let mut warn_at = WARN_AFTER;
     loop {
-        let clear = look(&Gate::enter(), &mut lock);
-        if matches!(clear, Ok(true)) {
+        let outcome = attempt();
+        if matches!(outcome, Ok(true)) {
             return;
         }
         let waited = pauses.pause();
         if waited >= warn_at {
             warn_at *= 2;
-            let seconds = waited.as_secs();
-            tracing::warn!(session = %key.0, incarnation = key.1, seconds, error = ?clear.err(), "the lock of an agent is still held");
+            let (seconds, error) = (waited.as_secs(), outcome.err());
+            tracing::warn!(session = %key.0, incarnation = key.1, seconds, ?error, problem, "an agent is not gone yet");
         }
     }
 }

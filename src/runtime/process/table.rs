@@ -163,12 +163,9 @@ impl Table {
         matches!(before, Some(Occupant::Starting { stop: true }))
     }
 
-    /// Its leader has ended and is not reaped yet: ends the rest of its group.
+    /// Its leader has ended: nobody else signals its group from now on, so that the leader can be reaped.
     pub(super) fn leader_ended(&self, key: Key) {
-        let mut entries = self.lock();
-        if let Some(Occupant::Running { group, .. }) = entries.here.insert(key, Occupant::Ending) {
-            signal(group, Signal::KILL);
-        }
+        self.lock().here.insert(key, Occupant::Ending);
         self.changed.notify_all();
     }
 
@@ -261,8 +258,9 @@ impl Table {
     }
 }
 
-fn signal(group: Pid, signal: Signal) {
+/// Only for groups whose leader is a child that is not reaped yet: then the number is nobody else's.
+pub(super) fn signal(group: Pid, signal: Signal) {
     if let Err(error) = kill_process_group(group, signal) {
-        tracing::debug!(group = group.as_raw_nonzero().get(), %error, "no process of the group is left to signal");
+        tracing::debug!(group = group.as_raw_nonzero().get(), %error, "nothing is left of a process group");
     }
 }

@@ -165,20 +165,30 @@ fn reading_makes_nothing() {
     assert_eq!(reader.read(|db, txn| db.meta.require(txn, &())).unwrap().install, 0x00c0_ffee);
 }
 
+/// Long keys of the nth hundred rows.
+fn hundred(n: u64) -> impl Iterator<Item = Text> {
+    (n * 100..(n + 1) * 100).map(|n| text(&format!("{n:0400}")))
+}
+
+fn put_hundred(store: &Store, n: u64) -> Result<()> {
+    store.write(|db, txn| hundred(n).try_for_each(|key| db.counters.put(txn, &key, &Number(n))))
+}
+
 /// At the very end of the map LMDB refuses even removals, which need pages before they free any: so new work ends early.
 #[test]
 fn new_work_is_refused_while_removals_find_room() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), Options { map_bytes: Some(2 << 20), ..small() }).unwrap();
-    let put = |n: u64| store.write(|db, txn| db.counters.put(txn, &text(&format!("{n:0400}")), &Number(n)));
-    let mut rows = 0;
+    let store = Store::open(dir.path(), Options { map_bytes: Some(4 << 20), ..small() }).unwrap();
+    let mut full = 0;
     while store.admission().unwrap() == Admission::Open {
-        put(rows).unwrap();
-        rows += 1;
+        put_hundred(&store, full).unwrap();
+        full += 1;
     }
-    for n in 0..rows / 2 {
-        put(n).unwrap();
-        assert!(store.write(|db, txn| db.counters.delete(txn, &text(&format!("{n:0400}")))).unwrap(), "{n}");
+    for n in 0..full / 2 {
+        put_hundred(&store, n).unwrap();
+        let removed =
+            store.write(|db, txn| hundred(n).map(|key| db.counters.delete(txn, &key)).collect::<Result<Vec<_>>>());
+        assert!(removed.unwrap().into_iter().all(|there| there), "{n}");
     }
     assert_eq!(store.admission().unwrap(), Admission::Open);
 }
@@ -188,12 +198,11 @@ fn a_full_map_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { map_bytes: Some(2 << 20), ..small() };
     let store = Store::open(dir.path(), options.clone()).unwrap();
-    let put = |n: u64| store.write(|db, txn| db.counters.put(txn, &text(&format!("{n:0400}")), &Number(n)));
-    let (rows, error) = (0..).find_map(|n| put(n).err().map(|e| (n, e))).unwrap();
+    let (full, error) = (0..).find_map(|n| put_hundred(&store, n).err().map(|e| (n, e))).unwrap();
     assert!(error.is_full() && !error.is_fatal(), "{error}");
     drop(store);
     let store = Store::open(dir.path(), options).unwrap();
-    assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), rows);
+    assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), full * 100);
 }
 
 #[test]
