@@ -42,8 +42,10 @@ pub struct BadFile {
 
 /// One thing wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-#[error("hearth.toml:{line}: {what}")]
+#[error("{file}:{line}: {what}")]
 pub struct Problem {
+    /// The file, as it was named.
+    pub file: String,
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -52,15 +54,15 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Reads a file.
+/// Reads a file; `name` is what messages call it.
 ///
 /// The changes come in an order in which each finds what it refers to: agents, users, chats, settings. Settings are only
 /// there if the file has one of them, because absence changes nothing.
 ///
 /// # Errors
 /// [`BadFile`] with everything that is wrong.
-pub fn parse(text: &str) -> Result<Configure, BadFile> {
-    let mut problems = Problems::new(text);
+pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
+    let mut problems = Problems::new(name, text);
     let (top, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let at = error.span().map_or(0, |span| span.start);

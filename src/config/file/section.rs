@@ -13,20 +13,22 @@ const NEAR: f64 = 0.6;
 
 /// Problems of one file, collected while it is read.
 pub(super) struct Problems<'t> {
+    file: &'t str,
     text: &'t str,
     found: Vec<Problem>,
 }
 
 impl<'t> Problems<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new() }
+    pub(super) fn new(file: &'t str, text: &'t str) -> Self {
+        Self { file, text, found: Vec::new() }
     }
 
     /// Notes a problem at a byte offset.
     pub(super) fn add(&mut self, at: usize, what: impl Into<String>) {
         let before = self.before(at);
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        self.found.push(Problem { line: self.line(at), column, what: what.into() });
+        let (file, line) = (self.file.to_owned(), self.line(at));
+        self.found.push(Problem { file, line, column, what: what.into() });
     }
 
     /// The line of a byte offset, from 1.

@@ -181,14 +181,14 @@ fn full() -> Vec<Change> {
 
 #[test]
 fn every_field_is_read_and_every_default_is_known() {
-    let read = parse(FULL).unwrap();
+    let read = parse("hearth.toml", FULL).unwrap();
     assert_eq!(read, Configure { changes: full(), origin: Origin::File });
 }
 
 #[test]
 fn a_file_without_entities_changes_nothing() {
     for text in ["schema = 1", "\u{feff}schema = 1\r\n", "# nothing\nschema = 0x1\nagents = []\n"] {
-        assert_eq!(parse(text).unwrap().changes, Vec::new(), "{text:?}");
+        assert_eq!(parse("hearth.toml", text).unwrap().changes, Vec::new(), "{text:?}");
     }
 }
 
@@ -409,7 +409,7 @@ const BAD_WIRINGS: &[(&str, usize, &str)] = &[
 ];
 
 fn check(text: &str, line: usize, what: &str) {
-    let problems = parse(text).expect_err(text).problems;
+    let problems = parse("hearth.toml", text).expect_err(text).problems;
     let shown: Vec<String> = problems.iter().map(Problem::to_string).collect();
     assert_eq!(problems.len(), 1, "{text}\n{shown:#?}");
     assert!(problems[0].what.contains(what), "{text}\n{}\n{what}", shown[0]);
@@ -444,14 +444,14 @@ fn the_schema_decides_first() {
 fn all_problems_are_told_together_in_the_order_of_lines() {
     let text =
         "schema = 1\nmax_containers = 0\n[[agents]]\nfolder = \"a b\"\ntrust = 1\n\"ä\" = 2\n[[users]]\nid = \"x\"\n";
-    let told = parse(text).unwrap_err().to_string();
+    let told = parse("my.toml", text).unwrap_err().to_string();
     let lines: Vec<&str> = told.lines().collect();
     let begins = [
-        "hearth.toml:2: `max_containers`",
-        "hearth.toml:4: `a b`",
-        "hearth.toml:5: `trust`",
-        "hearth.toml:6: unknown key `ä`",
-        "hearth.toml:8: `x`",
+        "my.toml:2: `max_containers`",
+        "my.toml:4: `a b`",
+        "my.toml:5: `trust`",
+        "my.toml:6: unknown key `ä`",
+        "my.toml:8: `x`",
     ];
     assert_eq!(lines.len(), begins.len(), "{told}");
     for (line, begin) in lines.iter().zip(begins) {
@@ -461,7 +461,7 @@ fn all_problems_are_told_together_in_the_order_of_lines() {
 
 #[test]
 fn several_syntax_errors_are_told_together() {
-    let problems = parse("schema = 1\na = = 2\nb = \n").unwrap_err().problems;
+    let problems = parse("hearth.toml", "schema = 1\na = = 2\nb = \n").unwrap_err().problems;
     let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
     assert!(lines.contains(&2) && lines.contains(&3), "{problems:?}");
 }
@@ -470,7 +470,7 @@ fn several_syntax_errors_are_told_together() {
 #[test]
 fn values_of_the_environment_are_never_part_of_a_message() {
     let text = "schema = 1\n[[agents]]\nfolder = \"a\"\nenv = { A = \"env:hunter2 x\", \"B-\" = \"hunter2\", C = [\"hunter2\"] }";
-    let told = parse(text).unwrap_err().to_string();
+    let told = parse("hearth.toml", text).unwrap_err().to_string();
     assert_eq!(told.lines().count(), 3, "{told}");
     assert!(!told.contains("hunter2"), "{told}");
 }
@@ -478,21 +478,21 @@ fn values_of_the_environment_are_never_part_of_a_message() {
 #[test]
 fn nesting_is_bounded() {
     let deep = format!("schema = 1\nagents = {}{}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(parse(&deep).is_err());
+    assert!(parse("hearth.toml", &deep).is_err());
     let deep = format!("schema = 1\nagents = {}1", "{a=".repeat(100_000));
-    assert!(parse(&deep).is_err());
+    assert!(parse("hearth.toml", &deep).is_err());
 }
 
 proptest::proptest! {
     #[test]
     fn random_text_never_panics(text in "(schema = 1\n)?(\\PC|[\\[\\]=\"\n{},.a-z]){0,60}") {
-        drop(parse(&text));
+        drop(parse("hearth.toml", &text));
     }
 
     /// Files cut off anywhere are refused or read, and lines stay within the file.
     #[test]
     fn cut_files_never_panic(at in 0..FULL.len()) {
-        if let Err(bad) = parse(&FULL[..FULL.floor_char_boundary(at)]) {
+        if let Err(bad) = parse("hearth.toml", &FULL[..FULL.floor_char_boundary(at)]) {
             proptest::prop_assert!(bad.problems.iter().all(|problem| problem.line <= FULL.lines().count()));
         }
     }
