@@ -195,10 +195,15 @@ impl Bench {
         Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{inside}: {error}")))
     }
 
-    /// Waits for the end of a message in any incarnation.
+    /// The acks that end messages.
+    pub(crate) fn ends(&self) -> Vec<Ack> {
+        self.acks().into_values().filter(|ack| ack.status != AckStatus::Processing).collect()
+    }
+
+    /// Waits for the end of a message in any incarnation, alone or with others.
     pub(crate) fn ended(&self, seq: u64) -> Ack {
         wait_for(&format!("the end of message {seq}"), || {
-            self.acks().into_values().find(|ack| ack.seq == seq && ack.status != AckStatus::Processing)
+            self.ends().into_iter().find(|ack| ack.seq == seq || ack.ends.contains(&seq))
         })
     }
 
