@@ -7,4 +7,6 @@
     reason = "a test fails by panicking, wherever it does"
 )]
 
+mod routing;
 mod tidy;
+mod world;
