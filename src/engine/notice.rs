@@ -1,7 +1,7 @@
 //! Telling people and agents that something did not work. Nothing fails silently.
 
 use super::messages::NewMessage;
-use super::{Cx, Result, messages, outbox, sessions};
+use super::{Cx, Result, messages, outbox, remove, sessions};
 use crate::model::address::{Address, ChannelName};
 use crate::model::content::{Content, RawJson};
 use crate::model::delivery::{Author, OutState, Outbound};
@@ -53,7 +53,10 @@ pub(super) fn delivery_failed(
 ) -> Result<()> {
     let place = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}/{}", to.channel, to.platform_id));
     let text = format!("Message {id}{place} could not be delivered: {}", shortened(error));
-    if let Author::Agent { session, .. } = &outbound.author {
+    if let Author::Agent { session, .. } = &outbound.author
+        && let Some(row) = sessions::load(cx, txn, *session)?
+        && !remove::is_removed(cx, txn, row.agent)?
+    {
         tell_agent(cx, txn, *session, &text)?;
     }
     let to_owner = outbound.to.as_ref().is_some_and(|to| to.channel.as_str() == OWNER_CHANNEL);

@@ -171,7 +171,7 @@ fn conclude(
     remember(cx, txn, fan_out.event, stored, refused)?;
     let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
     let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    Ok(Applied { reply: Reply::Routed(report), effects })
+    Ok(Applied::new(Reply::Routed(report), effects))
 }
 
 /// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
@@ -198,7 +198,7 @@ fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: 
 
 fn silent(event: &InboundEvent, chat: Option<ChatId>, reason: Reason) -> Applied {
     let report = RouteReport { reason: Some(reason), ..blank(event, chat) };
-    Applied { reply: Reply::Routed(report), effects: Vec::new() }
+    Applied::new(Reply::Routed(report), Vec::new())
 }
 
 /// A report of an event that nobody has.
