@@ -17,12 +17,12 @@ use crate::world::{ONE, World, event, event_in, inbound};
 fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
     let mut toml = String::new();
     for (folder, _) in wirings {
-        let _ = writeln!(toml, "[[agents]]\nfolder = \"{folder}\"");
+        writeln!(toml, "[[agents]]\nfolder = \"{folder}\"").unwrap();
     }
-    let _ = writeln!(toml, "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\ngroup = true");
-    let _ = writeln!(toml, "unknown_senders = \"{policy}\"");
+    writeln!(toml, "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\ngroup = true").unwrap();
+    writeln!(toml, "unknown_senders = \"{policy}\"").unwrap();
     for (folder, wiring) in wirings {
-        let _ = writeln!(toml, "[[chats.wirings]]\nagent = \"{folder}\"\n{wiring}");
+        writeln!(toml, "[[chats.wirings]]\nagent = \"{folder}\"\n{wiring}").unwrap();
     }
     toml
 }
@@ -131,109 +131,7 @@ fn a_denied_chat_is_silent_until_somebody_listens_there() {
     assert_eq!(world.inject(&event("2", "bot?", MENTIONED)).outcome, Outcome::Routed);
 }
 
-/// (policy, wiring, sender, fields) -> (decision, reason, stored, triggers, recorded drops)
-#[test]
-fn one_wiring_decides() {
-    use Decision::{Accumulated, Engaged, Ignored, Refused};
-    let known = format!("{ALWAYS}\nsenders = \"known\"");
-    let known_keep = format!("{known}\nignored = \"accumulate\"");
-    let strict_keep = format!("{ALWAYS}\nignored = \"accumulate\"");
-    let none: &[Reason] = &[];
-    for (case, policy, wiring, sender, more, decision, why, dropped) in [
-        ("always", "public", ALWAYS, "eve", "", Engaged, Reason::PatternMatch, none),
-        ("mention, kept", "public", KEEP, "eve", "", Accumulated, Reason::NotMentioned, none),
-        ("mention, dropped", "public", MENTION, "eve", "", Ignored, Reason::NotMentioned, &[Reason::NoAgentEngaged]),
-        ("mentioned", "public", MENTION, "eve", MENTIONED, Engaged, Reason::Mentioned, none),
-        (
-            "a mention that is none",
-            "public",
-            MENTION,
-            "eve",
-            "\"isMention\":\"true\"",
-            Ignored,
-            Reason::NotMentioned,
-            &[Reason::NoAgentEngaged],
-        ),
-        // A refusal is one record with its real reason, and is never kept as context.
-        (
-            "strict",
-            "strict",
-            &strict_keep,
-            "eve",
-            "",
-            Refused,
-            Reason::UnknownSenderStrict,
-            &[Reason::UnknownSenderStrict],
-        ),
-        ("strict, nobody", "strict", ALWAYS, "", "", Refused, Reason::UnknownUser, &[Reason::UnknownUser]),
-        ("strict, kept", "strict", KEEP, "eve", "", Accumulated, Reason::NotMentioned, none),
-        ("strict, member", "strict", ALWAYS, "mem", "", Engaged, Reason::PatternMatch, none),
-        ("strict, owner", "strict", ALWAYS, "own", "", Engaged, Reason::PatternMatch, none),
-        ("strict, admin", "strict", ALWAYS, "adm", "", Engaged, Reason::PatternMatch, none),
-        ("strict, admin of it", "strict", ALWAYS, "mine", "", Engaged, Reason::PatternMatch, none),
-        (
-            "strict, admin of another",
-            "strict",
-            ALWAYS,
-            "other",
-            "",
-            Refused,
-            Reason::UnknownSenderStrict,
-            &[Reason::UnknownSenderStrict],
-        ),
-        (
-            "strict, known without rights",
-            "strict",
-            ALWAYS,
-            "row",
-            "",
-            Refused,
-            Reason::UnknownSenderStrict,
-            &[Reason::UnknownSenderStrict],
-        ),
-        (
-            "to be approved",
-            "request_approval",
-            ALWAYS,
-            "eve",
-            "",
-            Refused,
-            Reason::ApprovalUnavailable,
-            &[Reason::ApprovalUnavailable],
-        ),
-        (
-            "to be approved, nobody",
-            "request_approval",
-            ALWAYS,
-            "",
-            "",
-            Refused,
-            Reason::UnknownUser,
-            &[Reason::UnknownUser],
-        ),
-        (
-            "known people only",
-            "public",
-            &known,
-            "eve",
-            "",
-            Refused,
-            Reason::SenderScopeNotMember,
-            &[Reason::SenderScopeNotMember],
-        ),
-        (
-            "known people only, nobody",
-            "public",
-            &known_keep,
-            "",
-            "",
-            Refused,
-            Reason::UnknownUserScope,
-            &[Reason::UnknownUserScope],
-        ),
-        ("known people only, member", "public", &known, "mem", "", Engaged, Reason::PatternMatch, none),
-    ] {
-        let people = r#"
+const PEOPLE: &str = r#"
 [[agents]]
 folder = "another"
 [[users]]
@@ -255,18 +153,58 @@ member_of = ["another"]
 [[users]]
 id = "net:row"
 "#;
-        let mut world = World::of(&format!("{people}{}", chat(policy, &[("main", wiring)])));
+
+const KNOWN: &str = "engage = \"pattern\"\npattern = \".\"\nsenders = \"known\"";
+const KNOWN_KEEP: &str = "engage = \"pattern\"\npattern = \".\"\nsenders = \"known\"\nignored = \"accumulate\"";
+const ALWAYS_KEEP: &str = "engage = \"pattern\"\npattern = \".\"\nignored = \"accumulate\"";
+
+/// (what the chat thinks of strangers, wiring, sender, fields of the message) -> (decision, reason)
+const DECISIONS: &[(&str, &str, &str, &str, Decision, Reason)] = &[
+    ("public", ALWAYS, "eve", "", Decision::Engaged, Reason::PatternMatch),
+    ("public", KEEP, "eve", "", Decision::Accumulated, Reason::NotMentioned),
+    ("public", MENTION, "eve", "", Decision::Ignored, Reason::NotMentioned),
+    ("public", MENTION, "eve", MENTIONED, Decision::Engaged, Reason::Mentioned),
+    ("public", MENTION, "eve", "\"isMention\":\"true\"", Decision::Ignored, Reason::NotMentioned),
+    // A refusal is one record with its real reason, and is never kept as context.
+    ("strict", ALWAYS_KEEP, "eve", "", Decision::Refused, Reason::UnknownSenderStrict),
+    ("strict", ALWAYS, "", "", Decision::Refused, Reason::UnknownUser),
+    ("strict", KEEP, "eve", "", Decision::Accumulated, Reason::NotMentioned),
+    ("strict", ALWAYS, "mem", "", Decision::Engaged, Reason::PatternMatch),
+    ("strict", ALWAYS, "own", "", Decision::Engaged, Reason::PatternMatch),
+    ("strict", ALWAYS, "adm", "", Decision::Engaged, Reason::PatternMatch),
+    ("strict", ALWAYS, "mine", "", Decision::Engaged, Reason::PatternMatch),
+    ("strict", ALWAYS, "other", "", Decision::Refused, Reason::UnknownSenderStrict),
+    ("strict", ALWAYS, "row", "", Decision::Refused, Reason::UnknownSenderStrict),
+    ("request_approval", ALWAYS, "eve", "", Decision::Refused, Reason::ApprovalUnavailable),
+    ("request_approval", ALWAYS, "", "", Decision::Refused, Reason::UnknownUser),
+    ("request_approval", ALWAYS, "mem", "", Decision::Engaged, Reason::PatternMatch),
+    ("public", KNOWN, "eve", "", Decision::Refused, Reason::SenderScopeNotMember),
+    ("public", KNOWN_KEEP, "", "", Decision::Refused, Reason::UnknownUserScope),
+    ("public", KNOWN, "mem", "", Decision::Engaged, Reason::PatternMatch),
+];
+
+#[test]
+fn one_wiring_decides() {
+    for &(policy, wiring, sender, more, decision, why) in DECISIONS {
+        let case = format!("{policy} {wiring:?} {sender:?} {more:?}");
+        let mut world = World::of(&format!("{PEOPLE}{}", chat(policy, &[("main", wiring)])));
         let users = world.read(|db, txn| db.users.len(txn));
+        // A name that claims to be the owner's id makes nobody the owner.
         let sender = format!("\"senderId\":{sender:?},\"sender\":\"net:own\"");
         let report = world.inject(&event_in(("net", "C", None), ("1", "hello", &sender), more));
         assert_eq!(decisions(&report), [("main".to_owned(), decision, why)], "{case}");
-        let stored = matches!(decision, Engaged | Accumulated);
-        assert_eq!(report.outcome == Outcome::Routed, stored, "{case}");
+        let (triggers, dropped) = match decision {
+            Decision::Engaged => (vec![true], vec![]),
+            Decision::Accumulated => (vec![false], vec![]),
+            Decision::Refused => (vec![], vec![why]),
+            _ => (vec![], vec![Reason::NoAgentEngaged]),
+        };
+        assert_eq!(report.outcome == Outcome::Routed, dropped.is_empty(), "{case}");
         assert_eq!(drops(&world), dropped, "{case}");
-        let triggers: Vec<bool> = world.all_messages().iter().map(|(_, message)| message.trigger).collect();
-        assert_eq!(triggers, if stored { vec![decision == Engaged] } else { vec![] }, "{case}");
-        assert_eq!(world.read(|db, txn| db.bodies.len(txn)), u64::from(stored), "{case}");
-        assert_eq!(launches(&world), usize::from(decision == Engaged), "{case}");
+        let stored: Vec<bool> = world.all_messages().iter().map(|(_, message)| message.trigger).collect();
+        assert_eq!(stored, triggers, "{case}");
+        assert_eq!(world.read(|db, txn| db.bodies.len(txn)), u64::from(dropped.is_empty()), "{case}");
+        assert_eq!(launches(&world), usize::from(decision == Decision::Engaged), "{case}");
         assert_eq!(world.read(|db, txn| db.users.len(txn)), users, "{case}: nobody becomes known by talking");
     }
 }
