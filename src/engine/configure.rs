@@ -1,26 +1,39 @@
 //! What an operator wants the entities to be: all of it happens, or none.
 
+use std::collections::BTreeSet;
+
 use super::{Applied, Cx, Result, agents, pattern, people, wirings};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Origin};
+use crate::model::id::AgentId;
 use crate::model::report::{Action, ChangeReport, Reply};
 use crate::state::Write;
 
 /// Makes the entities be as described. The first change that cannot be made refuses the whole.
 pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) -> Result<Applied> {
     let mut reports = Vec::new();
-    let mut effects = Vec::new();
+    let mut after = Aftermath::default();
     for change in configure.changes {
         if let Some(reason) = decide_form(&change) {
             return Ok(Applied::refused("invalid", reason));
         }
-        match put(cx, txn, change, configure.origin, &mut effects)? {
+        match put(cx, txn, change, configure.origin, &mut after)? {
             Ok(mut made) => reports.append(&mut made),
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
     }
-    Ok(Applied { reply: Reply::Configured(reports), effects })
+    agents::renew_contexts(cx, txn, &mut after)?;
+    Ok(Applied::new(Reply::Configured(reports), after.effects))
+}
+
+/// What follows from changes: once, however many there are.
+#[derive(Default)]
+pub(super) struct Aftermath {
+    /// What has to be done.
+    pub(super) effects: Vec<Effect>,
+    /// Agents whose context files say something else now.
+    pub(super) changed: BTreeSet<AgentId>,
 }
 
 /// What was done, or why nothing can be done.
@@ -31,16 +44,16 @@ pub(super) fn report(entity: String, action: Action) -> ChangeReport {
     ChangeReport { entity, action }
 }
 
-fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, effects: &mut Vec<Effect>) -> Result<Made> {
+fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: &mut Aftermath) -> Result<Made> {
     match change {
         Change::PutSettings(settings) => put_settings(cx, txn, &settings),
-        Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, effects),
-        Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, effects),
+        Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, after),
+        Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, &mut after.effects),
         Change::PutUser(user) => people::put(cx, txn, &user, origin),
         Change::RemoveUser(user) => people::remove(cx, txn, &user),
-        Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, effects),
-        Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), effects),
-        Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, effects),
+        Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, after),
+        Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), after),
+        Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, after),
     }
 }
 

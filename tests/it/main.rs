@@ -7,4 +7,9 @@
     reason = "a test fails by panicking, wherever it does"
 )]
 
+mod delivery;
+mod entities;
+mod lifecycle;
+mod routing;
 mod tidy;
+mod world;
