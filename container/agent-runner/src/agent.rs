@@ -53,15 +53,25 @@ impl AgentHalf {
         Ok(())
     }
 
-    /// Messages whose turn has ended, by the acks that the host has not consumed yet.
-    pub(crate) fn ended(&self) -> Result<BTreeSet<u64>, Error> {
-        let ended = |name: &AckName| name.status != AckStatus::Processing;
-        Ok(names(&self.dir.join(ACK_DIR))?
-            .iter()
-            .filter_map(|name| AckName::parse(name))
-            .filter(ended)
-            .map(|a| a.seq)
-            .collect())
+    /// The acks that end messages, of any incarnation, as far as the host has not consumed them yet.
+    pub(crate) fn end_acks(&self) -> Result<BTreeSet<AckName>, Error> {
+        let names = names(&self.dir.join(ACK_DIR))?;
+        let ends = |name: &AckName| name.status != AckStatus::Processing;
+        Ok(names.iter().filter_map(|name| AckName::parse(name)).filter(ends).collect())
+    }
+
+    /// The messages that an ack ends beside its own. What can never be read ends nothing: the host refuses it too.
+    pub(crate) fn ends(&self, name: &AckName) -> Result<Vec<u64>, Error> {
+        match read_json::<Ack>(&self.dir.join(ACK_DIR).join(name.to_string())) {
+            Ok(ack) => Ok(ack.ends),
+            // The host removes the messages before the ack.
+            Err(error) if error.is_gone() => Ok(Vec::new()),
+            Err(error) if error.is_final() => {
+                log::note(format_args!("an ack ends only the message in its name: {error}"));
+                Ok(Vec::new())
+            }
+            Err(error) => Err(Error::Ack(error)),
+        }
     }
 
     /// The highest number among the outgoing messages that the host has not consumed yet, by what they say and by what

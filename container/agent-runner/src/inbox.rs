@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth_wire::InMessage;
+use hearth_wire::{AckName, InMessage, limits};
 
 use crate::agent::AgentHalf;
 use crate::host::{HostHalf, ReadError};
@@ -14,8 +14,11 @@ use crate::stop::Error;
 pub(crate) struct Inbox {
     /// Messages that wait. Their files never change, so each is read once.
     waiting: BTreeMap<u64, InMessage>,
-    /// Messages this process finished: the host may consume their acks at any time.
+    /// Messages that have ended: by an ack that was found, or by this process, since the host may consume an ack at any
+    /// time.
     finished: BTreeSet<u64>,
+    /// The acks that were found. They never change, so each is read once.
+    known: BTreeSet<AckName>,
     /// Files that could not be read for now, said once.
     unreadable: BTreeSet<u64>,
 }
@@ -33,13 +36,18 @@ impl Inbox {
     /// Looks at everything that lies there. The acks are listed before the messages: the host removes a message before
     /// its ack, so a message that is still there without an ack has none.
     pub(crate) fn look(&mut self, host: &HostHalf, agent: &AgentHalf) -> Result<Found, Error> {
-        let ended = agent.ended()?;
+        let acks = agent.end_acks()?;
+        for ack in acks.difference(&self.known) {
+            self.finished.extend(agent.ends(ack)?);
+            self.finished.insert(ack.seq);
+        }
+        self.known = acks;
         let there = host.list()?;
-        self.waiting.retain(|seq, _| there.contains(seq) && !ended.contains(seq));
-        self.finished.retain(|seq| there.contains(seq));
+        self.finished.retain(|seq| there.binary_search(seq).is_ok());
+        self.waiting.retain(|seq, _| there.binary_search(seq).is_ok() && !self.finished.contains(seq));
         let mut found = Found { highest: there.last().copied().unwrap_or(0), ..Found::default() };
         for seq in there {
-            if ended.contains(&seq) || self.finished.contains(&seq) || self.waiting.contains_key(&seq) {
+            if self.finished.contains(&seq) || self.waiting.contains_key(&seq) {
                 continue;
             }
             match host.message(seq) {
@@ -61,12 +69,53 @@ impl Inbox {
         self.waiting.values().any(|message| message.trigger)
     }
 
-    /// Everything that waits, in order, for a turn that ends all of it.
+    /// What waits, in order, as far as one ack can end it. Context of which there is more than that before the first
+    /// message that asks is returned by itself, the oldest of it: it is too old to be told.
     pub(crate) fn take(&mut self) -> Vec<InMessage> {
-        std::mem::take(&mut self.waiting).into_values().collect()
+        let first = self.waiting.values().position(|message| message.trigger).unwrap_or(0);
+        let most = match first.saturating_sub(limits::ENDS_PER_ACK) {
+            0 => limits::ENDS_PER_ACK + 1,
+            too_old => too_old.min(limits::ENDS_PER_ACK + 1),
+        };
+        let later = self.waiting.keys().nth(most).copied().map(|seq| self.waiting.split_off(&seq));
+        std::mem::replace(&mut self.waiting, later.unwrap_or_default()).into_values().collect()
     }
 
-    pub(crate) fn finish(&mut self, seq: u64) {
-        self.finished.insert(seq);
+    pub(crate) fn finish(&mut self, seqs: &[u64]) {
+        self.finished.extend(seqs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(seq: u64, trigger: bool) -> InMessage {
+        let (id, kind, timestamp) = (format!("ms{seq}"), "chat".to_owned(), String::new());
+        InMessage { v: 1, seq, id, kind, trigger, timestamp, reply: None, content: serde_json::json!({}) }
+    }
+
+    /// How many messages each take has, and whether one of them asks.
+    fn takes(context: u64, asking: u64) -> Vec<(usize, bool)> {
+        let waiting = (1..=context + asking).map(|seq| (seq, message(seq, seq > context))).collect();
+        let mut inbox = Inbox { waiting, ..Inbox::default() };
+        let mut takes = Vec::new();
+        while inbox.asks() {
+            let taken = inbox.take();
+            assert!(taken.is_sorted_by_key(|message| message.seq));
+            assert!(inbox.waiting.keys().next() > taken.last().map(|message| &message.seq) || inbox.waiting.is_empty());
+            takes.push((taken.len(), taken.iter().any(|message| message.trigger)));
+        }
+        takes
+    }
+
+    #[test]
+    fn a_turn_has_as_many_messages_as_one_ack_can_end() {
+        assert_eq!(takes(3, 1), [(4, true)]);
+        assert_eq!(takes(0, 1_001), [(1_001, true)]);
+        assert_eq!(takes(0, 1_002), [(1_001, true), (1, true)]);
+        assert_eq!(takes(1_000, 2), [(1_001, true), (1, true)]);
+        assert_eq!(takes(1_100, 1_000), [(100, false), (1_001, true), (999, true)]);
+        assert_eq!(takes(2_500, 1), [(1_001, false), (499, false), (1_001, true)]);
     }
 }

@@ -11,7 +11,7 @@
 //! * nothing is prompted, answered or acknowledged before `host/context.json` was read again and still names this
 //!   incarnation (`gate.rs` is the only way to a context);
 //! * every file of `agent/` is written by `agent.rs`: temporary name, fsync, rename, fsync of the directory;
-//! * the process may be killed between any two of those steps: a turn whose last message has no ack simply comes back.
+//! * the process may be killed between any two of those steps: a turn ends with one ack, and without it comes back whole.
 
 mod agent;
 mod beat;

@@ -90,18 +90,28 @@ impl Desk {
         }
     }
 
-    /// Writes an ack, if this incarnation still may.
-    pub(crate) fn ack(
-        &mut self,
-        seq: u64,
-        status: AckStatus,
-        out: Vec<OutId>,
-        error: Option<&str>,
-    ) -> Result<(), Stop> {
+    /// Takes messages: each has a claim of its own.
+    pub(crate) fn claim(&mut self, seqs: &[u64]) -> Result<(), Stop> {
+        for seq in seqs {
+            let ack = self.ack(*seq, AckStatus::Processing);
+            self.write(&mut |agent| agent.ack(&ack))?;
+        }
+        Ok(())
+    }
+
+    /// Ends all messages of a turn with one ack, that of the last: well, or badly with an error.
+    pub(crate) fn end(&mut self, seqs: &[u64], out: Vec<OutId>, error: Option<&str>) -> Result<(), Stop> {
+        let Some((last, others)) = seqs.split_last() else { return Ok(()) };
+        let status = if error.is_some() { AckStatus::Failed } else { AckStatus::Completed };
         let error = error.map(|text| text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(text).to_owned());
-        let incarnation = self.gate.incarnation();
-        let ack = Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, error };
+        let ack = Ack { out, ends: others.to_vec(), error, ..self.ack(*last, status) };
         self.write(&mut |agent| agent.ack(&ack))
+    }
+
+    /// An ack that says nothing more.
+    fn ack(&self, seq: u64, status: AckStatus) -> Ack {
+        let (out, ends, incarnation) = (Vec::new(), Vec::new(), self.gate.incarnation());
+        Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, ends, error: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use hearth_wire::{AckStatus, Context, InMessage};
+use hearth_wire::{Context, InMessage, OutId};
 
 use crate::agent::AgentHalf;
 use crate::gate::Gate;
@@ -70,42 +70,42 @@ impl Runner {
     /// A message that can never be read is a message that failed: somebody is told.
     fn refuse(&mut self, seq: u64, error: &ReadError) -> Result<(), Stop> {
         log::note(format_args!("message {seq} cannot be read: {error}"));
-        self.desk.ack(seq, AckStatus::Processing, Vec::new(), None)?;
-        self.desk.ack(seq, AckStatus::Failed, Vec::new(), Some(&error.to_string()))?;
-        self.inbox.finish(seq);
+        self.desk.claim(&[seq])?;
+        self.desk.end(&[seq], Vec::new(), Some(&error.to_string()))?;
+        self.inbox.finish(&[seq]);
         Ok(())
     }
 
-    /// Takes everything that waits and ends it, well or badly.
+    /// Takes what waits and ends it, well or badly, with one ack: killed before it, all of it comes back, killed after
+    /// it, nothing does.
     fn turn(&mut self) -> Result<(), Stop> {
         let messages = self.inbox.take();
         let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
-        for seq in &seqs {
-            self.desk.ack(*seq, AckStatus::Processing, Vec::new(), None)?;
-        }
+        self.desk.claim(&seqs)?;
+        let asked = messages.iter().any(|message| message.trigger);
+        let (out, error) = if asked { self.answer(messages)? } else { (Vec::new(), None) };
+        self.desk.end(&seqs, out, error.as_deref())?;
+        self.inbox.finish(&seqs);
+        Ok(())
+    }
+
+    /// Drives the provider; returns what it answered, or nothing and why it failed.
+    fn answer(&mut self, messages: Vec<InMessage>) -> Result<(Vec<OutId>, Option<String>), Stop> {
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
         let turn = compose(context, messages);
         let mut report = Report::new(&mut self.desk, &turn);
-        let outcome = self.drivers.turn(&turn, &mut report);
-        let (status, out, error) = match outcome {
-            Ok(()) => (AckStatus::Completed, report.finish()?, None),
+        let ended = match self.drivers.turn(&turn, &mut report) {
+            Ok(()) => (report.finish()?, None),
             Err(TurnError::Failed(reason)) => {
-                log::note(format_args!("the turn of message {:?} failed: {reason}", seqs.last()));
+                log::note(format_args!("the turn of message {:?} failed: {reason}", turn.asked.last().map(|m| m.seq)));
                 report.give_up();
-                (AckStatus::Failed, Vec::new(), Some(reason))
+                (Vec::new(), Some(reason))
             }
             Err(TurnError::Stopped(stop)) => return Err(stop),
         };
         self.desk.state.settle()?;
-        // The last message first: its ack is what makes the answers count. Killed before it, the whole turn comes back;
-        // killed after it, the others come back and may be answered again, but nothing is lost.
-        let mut out = Some(out);
-        for seq in seqs.iter().rev() {
-            self.desk.ack(*seq, status, out.take().unwrap_or_default(), error.as_deref())?;
-            self.inbox.finish(*seq);
-        }
-        Ok(())
+        Ok(ended)
     }
 }
 

@@ -27,6 +27,11 @@ pub enum Error {
     /// Without a context nothing may be done.
     #[error("cannot read the context, so nothing may be done: {0}; Hearth writes it before it starts a runner")]
     Context(#[source] ReadError),
+    /// Which messages are finished cannot be seen.
+    #[error(
+        "cannot read an ack, so finished messages could be answered again: {0}; the runner must be able to read what it wrote"
+    )]
+    Ack(#[source] ReadError),
     /// A directory of the contract is not there.
     #[error("cannot read the directory {}: {source}; Hearth creates it before it starts a runner", path.display())]
     Directory {
@@ -84,7 +89,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Context(_) | Self::Directory { .. } | Self::Descriptor { .. } => 2,
-            Self::Write { .. } | Self::Encode { .. } | Self::Thread { .. } => 1,
+            Self::Ack(_) | Self::Write { .. } | Self::Encode { .. } | Self::Thread { .. } => 1,
         }
     }
 }

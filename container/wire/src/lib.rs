@@ -32,6 +32,8 @@ pub mod limits {
     pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
     /// Files sent with one answer.
     pub const FILES_PER_MESSAGE: usize = 32;
+    /// Messages that one ack ends beside its own.
+    pub const ENDS_PER_ACK: usize = 1_000;
     /// Bytes of a file name chosen by a platform or an agent.
     pub const NAME_BYTES: usize = 200;
 }

@@ -46,7 +46,7 @@ pub struct InMessage {
 pub enum AckStatus {
     /// This incarnation works on it.
     Processing,
-    /// The turn ended; the ack names the answers.
+    /// The turn ended; the ack names the messages that end with it and the answers.
     Completed,
     /// The turn ended badly; the ack carries the error and names what should be said about it.
     Failed,
@@ -75,7 +75,7 @@ impl AckStatus {
 pub struct Ack {
     /// Contract version.
     pub v: u32,
-    /// Message that is acknowledged; equals the file name.
+    /// Message that is acknowledged; equals the file name. Of an end: the last message of the turn.
     pub seq: u64,
     /// Incarnation that speaks; equals the file name.
     pub incarnation: u32,
@@ -86,6 +86,11 @@ pub struct Ack {
     /// Final answers that stand with this ack: written before it, sent if and only if it is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out: Vec<OutId>,
+    /// The other messages of the turn, which end together with this one and in the same way: ascending, without `seq`,
+    /// at most [`crate::limits::ENDS_PER_ACK`]. The host stores all of these ends and the answers at once. Empty in a
+    /// claim.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<u64>,
     /// Why the turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

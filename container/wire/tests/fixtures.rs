@@ -63,7 +63,9 @@ mod fixtures {
             assert_eq!(ack.status, status);
             let name = AckName { seq: ack.seq, incarnation: ack.incarnation, status };
             assert_eq!(AckName::parse(&name.to_string()), Some(name));
+            assert!(ack.ends.is_empty());
         }
+        assert_eq!(check::<Ack>("ack-ends.json").ends, [8, 10]);
     }
 
     #[test]

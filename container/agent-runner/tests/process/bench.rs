@@ -158,9 +158,14 @@ impl Bench {
 
     /// Starts it as the daemon does: descriptor 3 is a pipe whose other end the host holds, 4 a lock.
     pub(crate) fn start_under_host(&self) -> Runner {
+        self.start_other(RUNNER)
+    }
+
+    /// Starts another program in the place of the runner, with the same descriptors.
+    pub(crate) fn start_other(&self, program: &str) -> Runner {
         fs::write(self.path("lock"), "").unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", "exec 3<&0 0</dev/null 4<\"$LOCK\" && exec \"$0\"", RUNNER]).stdin(Stdio::piped());
+        command.args(["-c", "exec 3<&0 0</dev/null 4<\"$LOCK\" && exec \"$0\"", program]).stdin(Stdio::piped());
         self.spawn(command, |command| {
             command.env("LOCK", self.path("lock")).env("HEARTH_LIFE_FD", "3").env("HEARTH_LOCK_FD", "4");
         })
@@ -195,10 +200,15 @@ impl Bench {
         Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{inside}: {error}")))
     }
 
-    /// Waits for the end of a message in any incarnation.
+    /// The acks that end messages.
+    pub(crate) fn ends(&self) -> Vec<Ack> {
+        self.acks().into_values().filter(|ack| ack.status != AckStatus::Processing).collect()
+    }
+
+    /// Waits for the end of a message in any incarnation, alone or with others.
     pub(crate) fn ended(&self, seq: u64) -> Ack {
         wait_for(&format!("the end of message {seq}"), || {
-            self.acks().into_values().find(|ack| ack.seq == seq && ack.status != AckStatus::Processing)
+            self.ends().into_iter().find(|ack| ack.seq == seq || ack.ends.contains(&seq))
         })
     }
 

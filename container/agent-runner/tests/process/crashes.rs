@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-use hearth_wire::{AckStatus, AlreadySent, Heartbeat, OutMessage, limits};
+use hearth_wire::{Ack, AckStatus, AlreadySent, Heartbeat, OutMessage, limits};
 use serde_json::json;
 
 use crate::bench::{Bench, names, wait_for};
@@ -26,7 +26,7 @@ fn killed_after_any_step_the_turn_is_done_once_more_or_was_done() {
         });
         survived = wait_for("the crash or the end", || {
             let crashed = first.ended().is_some();
-            let done = bench.acks().contains_key("2.1.completed.json");
+            let done = !bench.ends().is_empty();
             if crashed { Some(false) } else { done.then_some(true) }
         });
         first.kill();
@@ -39,10 +39,9 @@ fn killed_after_any_step_the_turn_is_done_once_more_or_was_done() {
         assert_eq!(ack.status, AckStatus::Completed);
         let texts: Vec<_> = bench.answers(&ack).iter().map(|content| content["text"].clone()).collect();
         assert_eq!(texts, ["a.txt", "one", "echo: rest (context: background)"], "after step {steps}");
-        // Killed between the two acks, the context waits to be told with the next turn.
+        assert_eq!(ack.ends, [2], "after step {steps}");
         bench.say(6, "!silence");
-        bench.ended(6);
-        bench.ended(2);
+        assert!(bench.ended(6).ends.is_empty(), "after step {steps}");
         let named: Vec<_> = bench.acks().into_values().flat_map(|ack| ack.out).collect();
         assert_eq!(named.len(), 3, "after step {steps}: one ack names answers, once");
         let outs = bench.outs();
@@ -56,36 +55,74 @@ fn killed_after_any_step_the_turn_is_done_once_more_or_was_done() {
     assert!(steps > 15, "only {steps} steps were seen");
 }
 
-/// Several messages end one after the other, the one whose ack names the answers first: whatever the moment of a kill,
-/// each message's words are in an answer that stands, and no answer stands twice.
+/// Whatever the moment of a kill, the messages of a turn are all ended by one ack whose answers are there, or none is;
+/// and whichever incarnation goes on, each message is in one answer that stands.
 #[test]
-fn killed_between_the_acks_of_a_turn_nothing_is_lost() {
-    for steps in 1.. {
-        let mut bench = Bench::new("echo");
-        bench.say(2, "first");
-        bench.say(4, "second");
-        let mut runner = bench.start_with(|command| {
-            command.env("HEARTH_TEST_CRASH_AFTER_STEPS", steps.to_string());
-        });
-        let done = wait_for("the crash or the end", || {
-            let crashed = runner.ended().is_some();
-            let done =
-                bench.acks().contains_key("2.1.completed.json") && bench.acks().contains_key("4.1.completed.json");
-            if crashed { Some(false) } else { done.then_some(true) }
-        });
-        runner.kill();
-        bench.next_incarnation();
-        let _next = bench.start();
-        let (first, second) = (bench.texts(2), bench.texts(4));
-        if first.is_empty() {
-            assert_eq!(second, ["echo: first\nsecond"], "after step {steps}");
-        } else {
-            assert_eq!((first, second), (vec!["echo: first".to_owned()], vec!["echo: first\nsecond".to_owned()]));
+fn killed_at_any_moment_a_turn_ends_whole_or_not_at_all() {
+    for same in [true, false] {
+        let mut moments = [0, 0];
+        for steps in 1.. {
+            let mut bench = Bench::new("echo");
+            for (seq, text) in [(2, "first"), (4, "second"), (6, "third")] {
+                bench.say(seq, text);
+            }
+            let mut runner = bench.start_with(|command| {
+                command.env("HEARTH_TEST_CRASH_AFTER_STEPS", steps.to_string());
+            });
+            let survived = wait_for("the crash or the end", || {
+                let crashed = runner.ended().is_some();
+                let done = !bench.ends().is_empty();
+                if crashed { Some(false) } else { done.then_some(true) }
+            });
+            runner.kill();
+            let ended_before = bench.ends().len();
+            moments[ended_before] += 1;
+            assert_eq!(stands(&bench), ALL[..ended_before], "after step {steps}");
+            if !same {
+                bench.next_incarnation();
+            }
+            let _next = bench.start();
+            bench.ended(6);
+            bench.say(8, "fourth");
+            bench.ended(8);
+            assert_eq!(stands(&bench), ALL, "after step {steps}");
+            if survived {
+                break;
+            }
         }
-        if done {
-            return;
-        }
+        assert!(moments[0] > 8 && moments[1] > 0, "{moments:?}");
     }
+}
+
+/// What stands in the end: which messages an ack ended, and its answers.
+const ALL: [&str; 2] = ["[2, 4, 6] echo: first\nsecond\nthird", "[8] echo: fourth"];
+
+fn stands(bench: &Bench) -> Vec<String> {
+    let texts =
+        |ack: &Ack| bench.answers(ack).iter().map(|content| content["text"].as_str().unwrap()).collect::<String>();
+    bench.ends().iter().map(|ack| format!("{:?} {}", [&*ack.ends, &[ack.seq]].concat(), texts(ack))).collect()
+}
+
+#[test]
+fn messages_that_any_readable_ack_ended_stay_ended() {
+    let mut bench = Bench::new("echo");
+    for seq in [2, 4, 6, 8, 10] {
+        bench.say(seq, &format!("message {seq}"));
+    }
+    let ack = |v: u64, seq: u64, status: &str, ends: &[u64]| {
+        let ack = json!({"v": v, "seq": seq, "incarnation": 1, "status": status, "at": "", "ends": ends});
+        bench.place(&format!("agent/ack/{seq}.1.{status}.json"), &ack);
+    };
+    ack(1, 2, "completed", &[]);
+    ack(1, 6, "failed", &[4]);
+    ack(1, 8, "processing", &[]);
+    ack(2, 10, "completed", &[8]);
+    bench.next_incarnation();
+    let runner = bench.start();
+    let ack = wait_for("the end of message 8", || bench.ends().into_iter().find(|ack| ack.seq == 8));
+    assert_eq!((bench.answers(&ack), ack.ends), (vec![json!({"text": "echo: message 8"})], vec![]));
+    assert_eq!(bench.outs().len(), 1);
+    assert!(runner.stderr().contains("ends only the message in its name"), "{}", runner.stderr());
 }
 
 /// Whoever reads a file that is not a temporary one finds all of it.

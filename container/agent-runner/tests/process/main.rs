@@ -12,6 +12,8 @@ mod fake_api;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod other;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod turns;
