@@ -48,7 +48,13 @@ pub(super) fn everything(
     build(cx, txn, (session, Due::All), effects, true)
 }
 
-fn build(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>, exact: bool) -> Result<Export> {
+fn build(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, due): (SessionId, Due),
+    effects: &mut Vec<Effect>,
+    exact: bool,
+) -> Result<Export> {
     let Some(session) = sessions::load(cx, txn, id)? else {
         return Err(state::Error::Missing { table: "sessions", key: id.to_string() });
     };
