@@ -279,8 +279,8 @@ impl<'a> Collector<'a> {
         self.answer_room.take(answers.len(), 0);
         files.push(format!("{ACK_DIR}/{}", end.name));
         let error = (end.name.status == AckStatus::Failed).then(|| parse::turn_error(&end.ack));
-        let record =
-            Record::End { seq: end.name.seq, also: Vec::new(), incarnation: end.name.incarnation, error, answers };
+        let AckName { seq, incarnation, .. } = end.name;
+        let record = Record::End { seq, also: end.ack.ends.clone(), incarnation, error, answers };
         self.ends.push(Found { record, files });
     }
 

@@ -1,6 +1,6 @@
 //! From bytes an agent wrote to types that hold what they promise. Pure; every refusal has a reason.
 
-use hearth_wire::{Ack, AckName, OutId, OutKind, OutMessage, WIRE_VERSION};
+use hearth_wire::{Ack, AckName, OutId, OutKind, OutMessage, WIRE_VERSION, limits};
 use serde_json::Value;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
@@ -41,6 +41,10 @@ pub(super) fn ack(name: AckName, bytes: &[u8]) -> Result<Ack, String> {
     let ack: Ack = serde_json::from_value(versioned(bytes)?).map_err(invalid)?;
     if (ack.seq, ack.incarnation, ack.status) != (name.seq, name.incarnation, name.status) {
         return Err("name and content differ".to_owned());
+    }
+    if ack.ends.len() > limits::ENDS_PER_ACK {
+        let ends = ack.ends.len();
+        return Err(format!("an ack may end {} further messages, this one ends {ends}", limits::ENDS_PER_ACK));
     }
     Ok(ack)
 }
