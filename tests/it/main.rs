@@ -4,7 +4,11 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     reason = "a test fails by panicking, wherever it does"
 )]
+#![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod host;
+mod recovery;
 mod tidy;
