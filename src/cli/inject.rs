@@ -56,7 +56,7 @@ fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failur
             let event = String::from_utf8_lossy(line).into_owned();
             match client.ask(&Request::Inject { event, dry_run })? {
                 Response::Routed(result) => Ok(result),
-                Response::Refused { code, message } => Ok(RoutedJson::invalid(&code, message)),
+                Response::Refused { code, message, .. } => Ok(RoutedJson::invalid(&code, message)),
                 other => Err(unexpected(other).into()),
             }
         }
