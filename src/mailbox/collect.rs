@@ -276,11 +276,12 @@ impl<'a> Collector<'a> {
             Ok(answers) => answers,
             Err(error) => return self.faults.push(error),
         };
-        self.answer_room.take(answers.len(), 0);
+        let also: BTreeSet<u64> = end.ack.ends.iter().copied().filter(|seq| *seq != end.name.seq).collect();
+        self.answer_room.take(answers.len() + also.len(), 0);
         files.push(format!("{ACK_DIR}/{}", end.name));
         let error = (end.name.status == AckStatus::Failed).then(|| parse::turn_error(&end.ack));
-        let AckName { seq, incarnation, .. } = end.name;
-        let record = Record::End { seq, also: end.ack.ends.clone(), incarnation, error, answers };
+        let also = also.into_iter().collect();
+        let record = Record::End { seq: end.name.seq, also, incarnation: end.name.incarnation, error, answers };
         self.ends.push(Found { record, files });
     }
 

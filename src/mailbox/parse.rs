@@ -1,6 +1,7 @@
 //! From bytes an agent wrote to types that hold what they promise. Pure; every refusal has a reason.
 
-use hearth_wire::{Ack, AckName, OutId, OutKind, OutMessage, WIRE_VERSION, limits};
+use hearth_wire::limits::ENDS_PER_ACK;
+use hearth_wire::{Ack, AckName, AckStatus, OutId, OutKind, OutMessage, WIRE_VERSION};
 use serde_json::Value;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
@@ -42,9 +43,11 @@ pub(super) fn ack(name: AckName, bytes: &[u8]) -> Result<Ack, String> {
     if (ack.seq, ack.incarnation, ack.status) != (name.seq, name.incarnation, name.status) {
         return Err("name and content differ".to_owned());
     }
-    if ack.ends.len() > limits::ENDS_PER_ACK {
-        let ends = ack.ends.len();
-        return Err(format!("an ack may end {} further messages, this one ends {ends}", limits::ENDS_PER_ACK));
+    if ack.ends.len() > ENDS_PER_ACK {
+        return Err(format!("it ends {} messages, at most {ENDS_PER_ACK} are accepted", ack.ends.len()));
+    }
+    if ack.status == AckStatus::Processing && !ack.ends.is_empty() {
+        return Err("a claim ends no messages".to_owned());
     }
     Ok(ack)
 }

@@ -333,3 +333,25 @@ fn much_is_taken_in_slices_without_an_end_before_what_was_said() {
     assert!(last_said < first_end);
     assert_eq!(place.found(), []);
 }
+
+#[test]
+fn one_ack_ends_a_whole_turn_within_bounds() {
+    let place = Place::new();
+    let ends = |seq: u64, status: &str, ends: &[u64]| {
+        json!({ "v": 1, "seq": seq, "incarnation": 1, "status": status, "at": "2026-01-01T00:00:00.000Z", "ends": ends })
+            .to_string()
+    };
+    place.write("ack/8.1.completed.json", ends(8, "completed", &[6, 4, 6, 8]));
+    let found = place.found();
+    let [Found { record: Record::End { seq: 8, also, .. }, .. }] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(also, &[4, 6], "each once, and not the one that says so");
+
+    let place = Place::new();
+    let many: Vec<u64> = (0..1_001).collect();
+    place.write("ack/8.1.completed.json", ends(8, "completed", &many));
+    place.write("ack/4.1.processing.json", ends(4, "processing", &[6]));
+    let reasons: Vec<String> = unreadable(&place.found()).into_iter().map(|(_, reason)| reason).collect();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("at most 1000")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("a claim ends no messages")), "{reasons:?}");
+}
