@@ -241,21 +241,6 @@ const BAD: &[(&str, usize, &str)] = &[
         "`provider` cannot be \"cloude\"; write \"echo\" or \"command\" or \"claude\"",
     ),
     (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"",
-        4,
-        "has all the rights of your user, because there is no confinement yet; write `unconfined = true`",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"\nunconfined = false",
-        4,
-        "an agent with the provider `claude` has all the rights",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\ncommand = [\"x\"]",
-        4,
-        "an agent with the provider `command` has all the rights",
-    ),
-    (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true",
         4,
         "the provider `command` needs one; add `command = [\"program\", \"argument\"]`",
