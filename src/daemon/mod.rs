@@ -29,6 +29,7 @@ mod desk;
 mod inbox;
 mod mailroom;
 mod perform;
+pub mod selftest;
 pub mod setup;
 
 use inbox::{Heard, Inbox, Item};

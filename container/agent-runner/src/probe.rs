@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::child::{Heard, Launch, LineProcess};
@@ -56,6 +57,8 @@ pub enum Attempt {
 pub struct Outcome {
     /// Whether it succeeded.
     pub done: bool,
+    /// Whether it was forbidden, as opposed to impossible.
+    pub forbidden: bool,
     /// The system's words, or what was answered; never what a file holds.
     pub detail: String,
 }
@@ -95,8 +98,12 @@ fn leave_to_child(asked: &Asked, arguments: &[String]) -> io::Result<()> {
 
 fn outcome(attempt: &Attempt) -> Outcome {
     match carry_out(attempt) {
-        Ok(detail) => Outcome { done: true, detail },
-        Err(error) => Outcome { done: false, detail: error.to_string() },
+        Ok(detail) => Outcome { done: true, forbidden: false, detail },
+        Err(error) => {
+            // A move or a link out of where it is allowed is refused as if it were to another file system.
+            let forbidden = matches!(Errno::from_io_error(&error), Some(Errno::ACCESS | Errno::PERM | Errno::XDEV));
+            Outcome { done: false, forbidden, detail: error.to_string() }
+        }
     }
 }
 

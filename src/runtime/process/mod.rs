@@ -29,6 +29,7 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 
 pub use secret::{Lookup, SecretError};
 
