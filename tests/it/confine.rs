@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::fake_api::FakeApi;
+
 /// Whether this kernel can do it; the test says so if not.
 fn possible() -> bool {
     match agent_runner::confine::support() {
@@ -128,8 +130,7 @@ def answer(data):
         "truncate": tried(os.truncate, data + "/store/data.mdb", 0), "unlink": tried(os.unlink, token),
         "link": tried(gone), "hard link": tried(os.link, user + "/key", "key"), "rename": tried(rename),
         "descriptor": tried(by_descriptor), "lock": tried(open, "/proc/self/fd/4"),
-        "lock above": tried(open, "/proc/self/fd/4/../token") if False else "forbidden",
-        "environ": tried(open(parent + "/environ").read) and tried(lambda: open("/proc/" + daemon + "/environ").read()),
+        "environ": tried(lambda: open("/proc/" + daemon + "/environ").read()),
         "memory": tried(open, "/proc/" + daemon + "/mem"), "root": tried(open, "/proc/" + daemon + "/root" + token),
         "cwd": tried(os.listdir, "/proc/" + daemon + "/cwd"), "signal": tried(os.kill, int(daemon), 0),
         "device": tried(os.mknod, "disk", 0o060600, os.makedev(8, 0)), "child": "forbidden" if child(token) else "DONE",
@@ -142,6 +143,45 @@ def answer(data):
     let answer = house.ask("trust = \"main\"", program, data.to_str().unwrap());
     assert_eq!(answer.trim(), "{}");
     assert!(house.path("data/run/token").exists());
+}
+
+/// The real command line program of the claude provider, if it is installed.
+fn claude() -> Option<PathBuf> {
+    let installed = "target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
+    let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join(installed);
+    let binary = std::env::var_os("HEARTH_TEST_CLAUDE").map_or(binary, PathBuf::from);
+    if !binary.exists() {
+        eprintln!("SKIPPED: no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display());
+    }
+    binary.exists().then_some(binary)
+}
+
+#[test]
+fn the_real_cli_works_confined() {
+    let (true, Some(binary)) = (possible(), claude()) else { return };
+    let (house, api) = (House::new(), FakeApi::start());
+    let toml = format!(
+        "schema = 1\n[[agents]]\nfolder = \"ai\"\nprovider = \"claude\"\ntrust = \"main\"\ncommand = [\"{}\"]\n\
+         env = {{ ANTHROPIC_BASE_URL = \"{}\", ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n",
+        binary.display(),
+        api.url()
+    );
+    std::fs::write(house.path("hearth.toml"), toml).unwrap();
+    assert!(house.hearth(&["apply", house.path("hearth.toml").to_str().unwrap()]).status.success());
+    let secret = house.path("user/key");
+    let script = format!(
+        "python3 -c 'print(6*7)' > made; mktemp >> made; echo $HOME >> made; cat {} >> made || echo forbidden >> made",
+        secret.display()
+    );
+    let output = house.hearth(&["chat", &format!("[[tool Bash {{\"command\":\"{script}\"}}]] [[say done]]")]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(shown.trim(), "done", "{}", String::from_utf8_lossy(&output.stderr));
+    let made = std::fs::read_to_string(house.path("data/groups/ai/made")).unwrap();
+    let lines: Vec<&str> = made.lines().collect();
+    let home = house.path("data/homes/ai");
+    assert!(lines.len() == 4 && lines[0] == "42" && lines[3] == "forbidden", "{made}");
+    assert!(Path::new(lines[1]).starts_with(home.join("tmp/se1")), "{made}");
+    assert_eq!(Path::new(lines[2]), home);
 }
 
 #[test]

@@ -8,4 +8,5 @@
 )]
 
 mod confine;
+mod fake_api;
 mod tidy;
