@@ -139,10 +139,9 @@ fn test(scratch: &Scratch) -> Result<Report, Error> {
 
 /// Where nothing can be confined, the promise is that nothing is started without the operator's word.
 fn refused(scratch: &Scratch, why: String) -> Report {
-    let outcome = scratch
-        .setup()
-        .map_err(|error| error.to_string())
-        .and_then(|setup| trial::attempt(setup, scratch.spec.clone(), &[], false));
+    let setup = scratch.setup().map(|setup| Setup { confinement: Err(why.clone()), ..setup });
+    let outcome = setup.map_err(|error| error.to_string());
+    let outcome = outcome.and_then(|setup| trial::attempt(setup, scratch.spec.clone(), &[], false));
     let (held, detail) = match outcome {
         Ok(_) => (false, "it was started".to_owned()),
         Err(reason) => (reason.contains("needs `unconfined = true`"), reason),
@@ -262,4 +261,30 @@ fn spec(paths: &Paths, folder: &str, session: SessionId) -> Result<Spec, Error> 
         },
         session_name: SessionName::Default,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_confines_nothing_is_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = Paths::find(Some(&directory.path().join("data"))).unwrap();
+        paths.create().unwrap();
+        let report = refused(&Scratch::make(&paths).unwrap(), "there is no Landlock".to_owned());
+        assert!(!report.confined && report.promises.iter().all(|promise| promise.held), "{report:?}");
+        assert!(report.promises[0].detail.ends_with("because there is no Landlock"), "{report:?}");
+    }
+
+    #[test]
+    fn an_attempt_that_fails_for_another_reason_proves_nothing() {
+        let attempt = Attempt::Read("/nonexistent".into());
+        let trial = Trial { promise: "p", attempt, expected: Expected::Forbidden };
+        let outcome = |done, forbidden| Outcome { done, forbidden, detail: String::new() };
+        assert!(judge(&trial, (&outcome(false, true), &outcome(false, true))).held);
+        for (own, of_child) in [((false, false), (false, true)), ((false, true), (true, false))] {
+            assert!(!judge(&trial, (&outcome(own.0, own.1), &outcome(of_child.0, of_child.1))).held);
+        }
+    }
 }

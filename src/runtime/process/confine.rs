@@ -104,3 +104,74 @@ fn without_guarded(path: &Path, guarded: &[PathBuf]) -> Vec<PathBuf> {
     let real = entries.map(|entry| entry.path()).filter(|path| !path.is_symlink());
     real.flat_map(|path| without_guarded(&path, guarded)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::entity::{AgentSettings, ProviderKind};
+    use crate::model::id::SessionId;
+    use crate::model::session::SessionName;
+    use crate::runtime::process::tests::{settings, setup};
+
+    fn spec(trust: Trust, provider: ProviderKind, command: &[&str]) -> Spec {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        Spec {
+            session: SessionId::new(4),
+            incarnation: 1,
+            session_dir: "/data/sessions/se4".into(),
+            group_dir: "/data/groups/main".into(),
+            home_dir: "/data/homes/main".into(),
+            settings: AgentSettings { trust, provider, command, ..settings() },
+            session_name: SessionName::Default,
+        }
+    }
+
+    fn has(paths: &[PathBuf], path: &str) -> bool {
+        paths.iter().any(|known| known == Path::new(path))
+    }
+
+    #[test]
+    fn an_agent_changes_its_own_and_reads_what_the_host_says() {
+        for (trust, writable) in [(Trust::Main, true), (Trust::Trusted, true), (Trust::Untrusted, false)] {
+            let rules = rules(&spec(trust, ProviderKind::Echo, &[]), vec!["/usr".into()], vec!["/opt/agent".into()]);
+            assert_eq!(has(&rules.write, "/data/groups/main"), writable, "{trust:?}");
+            assert_eq!(has(&rules.read, "/data/groups/main"), !writable, "{trust:?}");
+            for path in ["/data/sessions/se4/agent", "/data/homes/main"] {
+                assert!(has(&rules.write, path), "{path}");
+            }
+            for path in ["/usr", "/opt/agent", "/proc/self/exe", "/data/sessions/se4/host"] {
+                assert!(has(&rules.read, path) && !has(&rules.write, path), "{path}");
+            }
+            let outside = ["/", "/data", "/data/sessions", "/data/sessions/se4", "/data/groups", "/data/run"];
+            assert!(rules.paths().all(|path| !outside.iter().any(|outside| path == Path::new(outside))), "{rules:?}");
+            assert!(rules.devices.iter().all(|device| !device.ends_with("tty") && !device.ends_with("ptmx")));
+        }
+    }
+
+    #[test]
+    fn temporary_files_are_at_home_and_the_search_path_is_what_can_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut setup = setup(directory.path(), "sh", "");
+        setup.path = "/usr/bin:/data/groups/main/bin:/home/nobody/bin:bin:/bin".into();
+        setup.guarded = vec!["/data".into()];
+        let confined = Confined::of(&spec(Trust::Main, ProviderKind::Echo, &[]), &setup);
+        assert_eq!(confined.tmp, Path::new("/data/homes/main/tmp/se4"));
+        assert_eq!(confined.path, "/usr/bin:/bin");
+        assert!(confined.rules_json().unwrap().starts_with(r#"{"read":["/"#));
+    }
+
+    #[test]
+    fn what_is_guarded_is_cut_out_of_the_system() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in ["opt/hearth/store", "opt/hearth-tools", "opt/other"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("opt/hearth"), root.join("opt/link")).unwrap();
+        let guarded = [root.join("opt/hearth"), root.join("home")];
+        let mut left = without_guarded(&root.join("opt"), &guarded);
+        left.sort();
+        assert_eq!(left, [root.join("opt/hearth-tools"), root.join("opt/other")]);
+        assert_eq!(without_guarded(&root.join("usr"), &guarded), [root.join("usr")]);
+    }
+}

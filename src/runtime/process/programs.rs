@@ -113,3 +113,90 @@ fn is_ours(directory: &Path, guarded: &[PathBuf]) -> bool {
     !guarded.iter().any(|guarded| guarded.starts_with(directory))
         && guarded.first().is_none_or(|data| !directory.starts_with(data))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A tree in which `data` is the data directory and `home` somebody's home.
+    struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        fn new() -> Self {
+            let tree = Self(tempfile::tempdir().unwrap());
+            for name in
+                ["data/groups/main", "home/.local/bin", "home/.local/share/tool/versions", "home/v/bin", "sys/bin"]
+            {
+                std::fs::create_dir_all(tree.path(name)).unwrap();
+            }
+            for name in ["data/groups/main/agent", "home/agent", "home/.local/share/tool/versions/2", "home/v/bin/node"]
+            {
+                std::fs::write(tree.path(name), "").unwrap();
+                std::fs::set_permissions(tree.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            symlink("../share/tool/versions/2", tree.path("home/.local/bin/tool")).unwrap();
+            tree
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn places(&self, program: &str) -> Vec<PathBuf> {
+            let path =
+                ["sys/bin", "home/.local/bin", "home/v/bin"].map(|name| self.path(name)).map(PathBuf::into_os_string);
+            let guarded = [self.path("data"), self.path("home")];
+            places(program, &self.path("data/groups/main"), &path.join(OsStr::new(":")), &guarded)
+        }
+    }
+
+    #[test]
+    fn a_program_comes_with_its_directory_and_what_was_installed_with_it() {
+        let tree = Tree::new();
+        let places = tree.places("tool");
+        for name in ["home/.local/bin", "home/.local/lib", "home/.local/share/tool/versions"] {
+            assert!(places.contains(&tree.path(name)), "{name}: {places:?}");
+        }
+        assert!(!places.contains(&tree.path("home/.local")) && !places.contains(&tree.path("home/.local/share")));
+        assert!(tree.places("node").contains(&tree.path("home/v/lib")));
+        assert!(tree.places("unknown").is_empty());
+    }
+
+    #[test]
+    fn of_a_home_only_the_program_itself() {
+        let tree = Tree::new();
+        assert_eq!(tree.places(tree.path("home/agent").to_str().unwrap()), [tree.path("home/agent")]);
+        assert!(
+            !is_narrow(Path::new("/tmp"), &[]) && !is_narrow(Path::new("/"), &[]) && is_narrow(Path::new("/a/b"), &[])
+        );
+    }
+
+    #[test]
+    fn nothing_by_way_of_what_an_agent_can_change() {
+        let tree = Tree::new();
+        std::fs::write(tree.path("home/secret"), "").unwrap();
+        symlink(tree.path("home/secret"), tree.path("data/groups/main/trap")).unwrap();
+        symlink(tree.path("data/groups/main"), tree.path("sys/agents")).unwrap();
+        symlink("../data/groups/main/trap", tree.path("sys/trap")).unwrap();
+        let guarded = [tree.path("data")];
+        for name in ["data/groups/main/trap", "sys/agents/trap", "sys/trap", "sys/agents", "sys/../data/run"] {
+            assert_eq!(real(&tree.path(name), &guarded), None, "{name}");
+            assert_eq!(tree.places(tree.path(name).to_str().unwrap()), Vec::<PathBuf>::new(), "{name}");
+            assert_eq!(named_file(tree.path(name).to_str().unwrap(), &guarded), None, "{name}");
+        }
+        assert_eq!(tree.places("./agent"), Vec::<PathBuf>::new(), "its own folder needs no rule of its own");
+        assert_eq!(named_file(tree.path("home/agent").to_str().unwrap(), &guarded), Some(tree.path("home/agent")));
+        assert_eq!(named_file("agent", &guarded), None);
+        symlink("loop", tree.path("sys/loop")).unwrap();
+        assert_eq!(real(&tree.path("sys/loop"), &guarded), None);
+    }
+
+    #[test]
+    fn the_search_path_keeps_what_can_be_read() {
+        let readable = [PathBuf::from("/usr"), PathBuf::from("/opt/tool/bin")];
+        let path = OsStr::new("/root/bin:/usr/local/bin::/opt/tool/bin:bin:/opt");
+        assert_eq!(reachable(path, &readable), "/usr/local/bin:/opt/tool/bin");
+        assert_eq!(reachable(OsStr::new("/root/bin"), &readable), "/usr/local/bin:/usr/bin:/bin");
+    }
+}
