@@ -160,29 +160,32 @@ fn claude() -> Option<PathBuf> {
 #[test]
 fn the_real_cli_works_confined() {
     let (true, Some(binary)) = (possible(), claude()) else { return };
-    let (house, api) = (House::new(), FakeApi::start());
-    let toml = format!(
-        "schema = 1\n[[agents]]\nfolder = \"ai\"\nprovider = \"claude\"\ntrust = \"main\"\ncommand = [\"{}\"]\n\
-         env = {{ ANTHROPIC_BASE_URL = \"{}\", ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n",
-        binary.display(),
-        api.url()
-    );
-    std::fs::write(house.path("hearth.toml"), toml).unwrap();
-    assert!(house.hearth(&["apply", house.path("hearth.toml").to_str().unwrap()]).status.success());
-    let secret = house.path("user/key");
-    let script = format!(
-        "python3 -c 'print(6*7)' > made; mktemp >> made; echo $HOME >> made; cat {} >> made || echo forbidden >> made",
-        secret.display()
-    );
-    let output = house.hearth(&["chat", &format!("[[tool Bash {{\"command\":\"{script}\"}}]] [[say done]]")]);
-    let shown = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(shown.trim(), "done", "{}", String::from_utf8_lossy(&output.stderr));
-    let made = std::fs::read_to_string(house.path("data/groups/ai/made")).unwrap();
-    let lines: Vec<&str> = made.lines().collect();
-    let home = house.path("data/homes/ai");
-    assert!(lines.len() == 4 && lines[0] == "42" && lines[3] == "forbidden", "{made}");
-    assert!(Path::new(lines[1]).starts_with(home.join("tmp/se1")), "{made}");
-    assert_eq!(Path::new(lines[2]), home);
+    for (trust, may_write) in [("main", true), ("untrusted", false)] {
+        let (house, api) = (House::new(), FakeApi::start());
+        let toml = format!(
+            "schema = 1\n[[agents]]\nfolder = \"ai\"\nprovider = \"claude\"\ntrust = \"{trust}\"\ncommand = [\"{}\"]\n\
+             env = {{ ANTHROPIC_BASE_URL = \"{}\", ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n",
+            binary.display(),
+            api.url()
+        );
+        std::fs::write(house.path("hearth.toml"), toml).unwrap();
+        assert!(house.hearth(&["apply", house.path("hearth.toml").to_str().unwrap()]).status.success());
+        let script = format!(
+            "exec > ~/made; python3 -c 'print(6*7)'; mktemp; echo $HOME; cat {} || echo forbidden; touch here && echo wrote",
+            house.path("user/key").display()
+        );
+        let output = house.hearth(&["chat", &format!("[[tool Bash {{\"command\":\"{script}\"}}]] [[say done]]")]);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(shown.trim(), "done", "{}", String::from_utf8_lossy(&output.stderr));
+        let home = house.path("data/homes/ai");
+        let made = std::fs::read_to_string(home.join("made")).unwrap();
+        let lines: Vec<&str> = made.lines().collect();
+        assert!(lines.len() >= 4 && lines[0] == "42" && lines[3] == "forbidden", "{made}");
+        assert!(Path::new(lines[1]).starts_with(home.join("tmp/se1")), "{made}");
+        assert_eq!(Path::new(lines[2]), home);
+        assert_eq!(lines.get(4).is_some(), may_write, "{trust}: {made}");
+        assert_eq!(house.path("data/groups/ai/here").exists(), may_write);
+    }
 }
 
 #[test]
