@@ -482,3 +482,13 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn whether_an_agent_can_be_confined_is_not_for_the_file_to_say() {
+    for provider in ["claude", "command"] {
+        let command = if provider == "command" { "command = [\"x\"]" } else { "" };
+        let text = format!("schema = 1\n[[agents]]\nfolder = \"a\"\nprovider = \"{provider}\"\n{command}\n");
+        let configure = parse("hearth.toml", &text).unwrap();
+        assert!(matches!(&configure.changes[..], [Change::PutAgent(_, settings)] if !settings.unconfined));
+    }
+}
