@@ -7,6 +7,8 @@ use clap::Args;
 use super::local::{Host, host};
 use super::{Done, Failure, out};
 use crate::config::{Paths, file};
+use crate::model::configure::{Change, Configure};
+use crate::model::entity::Hold;
 use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::socket::client::unexpected;
@@ -27,6 +29,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let text = read(args)?;
     // Checked here as well, so that a bad file is refused before a store is made for it.
     let configure = file::parse(&args.file.display().to_string(), &text)?;
+    warn_of_unconfined(&configure);
     let changes = match host(paths)? {
         Host::Daemon(mut client) => match client.ask(&Request::Apply { toml: text, dry_run: args.dry_run })? {
             Response::Configured(changes) => changes,
@@ -45,6 +48,20 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
         out::line(&format!("{:9} {}", change.action, change.entity))?;
     }
     Ok(())
+}
+
+/// Such agents are accepted, since the daemon may run where they can be confined; here they would not start.
+fn warn_of_unconfined(configure: &Configure) {
+    let Err(why) = agent_runner::confine::support() else { return };
+    for change in &configure.changes {
+        if let Change::PutAgent(folder, settings) = change
+            && settings.hold(false) == Hold::NeedsUnconfined
+        {
+            let what =
+                "does not start here unless it is given `unconfined = true`, and with that all rights of your user";
+            out::note(&format!("warning: agent {folder} {what}: {why}"));
+        }
+    }
 }
 
 /// Longest file that is read.

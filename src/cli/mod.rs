@@ -15,6 +15,7 @@ mod inject;
 mod line;
 mod local;
 mod out;
+mod selftest;
 mod serve;
 mod status;
 
@@ -55,6 +56,9 @@ enum Command {
     Status,
     /// Prove that the store agrees with itself
     Check,
+    /// Prove on a scratch agent that confined agents are kept from what is not theirs
+    #[command(hide = true)]
+    SelfTest,
     /// The runner of an agent's process
     #[command(hide = true)]
     Agent,
@@ -95,8 +99,16 @@ pub fn main() -> ExitCode {
     if matches!(cli.command, Command::Agent) {
         return agent_runner::main_from_env();
     }
+    if matches!(cli.command, Command::SelfTest) {
+        start_log(false);
+        return exit(selftest::self_test(cli.global.json));
+    }
     start_log(matches!(cli.command, Command::Run));
-    match run(cli) {
+    exit(run(cli))
+}
+
+fn exit(done: Done) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(Failure::Failed(message)) => {
@@ -117,7 +129,7 @@ fn run(cli: Cli) -> Done {
         Command::Inject(args) => inject::inject(&paths, &args),
         Command::Status => status::status(&paths, json),
         Command::Check => check::check(&paths, json),
-        Command::Agent => Ok(()),
+        Command::SelfTest | Command::Agent => Ok(()),
     }
 }
 

@@ -29,6 +29,7 @@ mod desk;
 mod inbox;
 mod mailroom;
 mod perform;
+pub mod selftest;
 pub mod setup;
 mod stop;
 
@@ -308,10 +309,18 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
     let program = this_program()?;
     let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
-    let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    setup.guarded = guarded(paths);
     let inbox = Arc::clone(inbox);
     let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
     Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
+}
+
+/// What confined agents must not get to see along with the system's programs.
+fn guarded(paths: &Paths) -> Vec<PathBuf> {
+    let home = env::env_lookup("HOME").map(PathBuf::from);
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
 }
 
 /// A new token for every start, in a file only its owner can read.

@@ -10,8 +10,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
 mod cli;
+mod confine;
 mod delivery;
 mod entities;
+mod fake_api;
 mod host;
 mod lifecycle;
 mod recovery;

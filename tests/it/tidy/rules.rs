@@ -135,6 +135,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "no other child inherits descriptors",
     },
     Ban {
+        thing: Thing::Crate("landlock"),
+        within: "",
+        places: &[("container/agent-runner/src/confine.rs", "a process confines itself")],
+        why: "what an agent may touch is enforced in one place",
+    },
+    Ban {
         thing: Thing::Text("#[serde("),
         within: "src/model/",
         places: &[],
