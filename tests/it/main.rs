@@ -7,4 +7,5 @@
     reason = "a test fails by panicking, wherever it does"
 )]
 
+mod backup;
 mod tidy;

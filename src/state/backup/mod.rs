@@ -29,7 +29,7 @@ pub use manifest::Manifest;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
 pub(in crate::state) use files::{Part, hex};
-pub(in crate::state) use switch::{Target, put_in_place};
+pub(in crate::state) use switch::{Target, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
 

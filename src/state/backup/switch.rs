@@ -80,8 +80,17 @@ impl Target {
 
     /// Where the next store is made.
     pub(in crate::state) fn next(&self) -> Result<Part> {
-        Part::create(self.data.join("store.next"))
+        Part::create(self.data.join(NEXT))
     }
+}
+
+/// Name of a store that is being made. Nothing under this name is ever the only copy of anything.
+const NEXT: &str = "store.next";
+
+/// Removes what a restore, an import or compacting left when it was interrupted. The caller holds the daemon's lock.
+pub(in crate::state) fn remove_unfinished(data: &Path) {
+    // What cannot be removed takes up space and does no harm.
+    drop(files::leave_room(&data.join(NEXT)));
 }
 
 /// Restores a backup; no daemon runs.
