@@ -52,7 +52,8 @@ fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failur
             Reply::Done | Reply::Configured(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
         Host::Daemon(client) => {
-            let event = serde_json::from_slice(line)?;
+            // A parsed line is text.
+            let event = String::from_utf8_lossy(line).into_owned();
             match client.ask(&Request::Inject { event, dry_run })? {
                 Response::Routed(result) => Ok(result),
                 Response::Refused { code, message } => Ok(RoutedJson::invalid(&code, message)),

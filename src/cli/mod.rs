@@ -1,5 +1,6 @@
 //! What people type: one file per group of commands. Tables for people, `--json` for programs; 0 done, 1 failed, 2 usage.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -141,7 +142,9 @@ fn start_log(daemon: bool) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let wanted = crate::config::env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|_| default.into());
+    let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let log = log.with_ansi(colours);
     // A second logger in one process is refused; there is only this one.
     drop(log.try_init());
 }

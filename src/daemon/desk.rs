@@ -61,7 +61,7 @@ impl Daemon {
     ) -> Option<Response> {
         match request {
             Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
-            Request::Inject { event, dry_run } => Some(self.inject(event.get(), dry_run).await),
+            Request::Inject { event, dry_run } => Some(self.inject(&event, dry_run).await),
             Request::Apply { toml, dry_run } => Some(self.apply(&toml, dry_run).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),

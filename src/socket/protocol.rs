@@ -1,7 +1,6 @@
 //! The lines of the socket.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::shape::{ConfiguredJson, RoutedJson};
 
@@ -24,8 +23,8 @@ pub enum Request {
     },
     /// An inbound event.
     Inject {
-        /// The event as it was given.
-        event: Box<RawValue>,
+        /// The event as it was given: text, because JSON within a tagged line could not be kept as it is.
+        event: String,
         /// Only say what would become of it.
         dry_run: bool,
     },
