@@ -145,9 +145,20 @@ fn what_was_accepted_before_a_hot_backup_is_in_it() {
             inject(&data, &during, "meanwhile").len()
         })
     };
-    let made: serde_json::Value = serde_json::from_str(&fine(&data, &["backup", "--json"])).unwrap();
+    let backup = || serde_json::from_str(&fine(&data, &["backup", "--json"])).unwrap();
+    let made: serde_json::Value = backup();
+    let mut meanwhile: Vec<serde_json::Value> = Vec::new();
+    while !feeding.is_finished() {
+        meanwhile.push(backup());
+    }
     assert_eq!(feeding.join().unwrap(), 400, "the daemon went on");
+    assert!(meanwhile.iter().any(|later| later["manifest"]["rows"] != made["manifest"]["rows"]), "{meanwhile:?}");
     daemon.kill();
+    for (n, later) in meanwhile.iter().enumerate() {
+        let target = dir.path().join(format!("later{n}"));
+        fine(&data, &["restore", later["backup"].as_str().unwrap(), "--into", text(&target)]);
+        assert!(fine(&target, &["check"]).contains("sound"));
+    }
     let target = dir.path().join("other");
     let backup = made["backup"].as_str().unwrap();
     let restored: serde_json::Value =
@@ -192,6 +203,31 @@ fn a_backup_that_is_killed_leaves_no_half_one() {
         assert!(!backup.file_name().unwrap().to_str().unwrap().starts_with('.'), "a leftover stays: {backup:?}");
         fine(&data, &["restore", text(backup), "--into", text(&dir.path().join(format!("to{n}")))]);
     }
+}
+
+/// The old store or the restored one, at every moment.
+#[test]
+fn a_restore_that_is_killed_leaves_a_whole_store() {
+    let (_dir, data) = installation();
+    let ids: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+    inject(&data, &ids, &"x".repeat(100_000));
+    fine(&data, &["backup"]);
+    inject(&data, &["later".to_owned()], "x");
+    let backup = backups(&data).remove(0);
+    for wait in [2, 5, 10, 20, 30, 40, 50, 60, 70, 80] {
+        for args in [&["restore", text(&backup), "--replace"][..], &["compact"][..]] {
+            let mut child = hearth(&data, args).stdout(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(wait));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(fine(&data, &["check"]).contains("sound"), "{args:?} after {wait} ms");
+            let seen = dump(&data, &["--json", "--table", "seen"]).output().unwrap().stdout;
+            let seen = seen.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+            assert!(seen == 30 || seen == 31, "{args:?} after {wait} ms: {seen}");
+        }
+    }
+    fine(&data, &["compact"]);
+    assert!(!data.join("store.next").exists());
 }
 
 /// A small file system of its own, if this user may mount one.
