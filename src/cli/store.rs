@@ -80,6 +80,7 @@ fn export(paths: &Paths, file: &Path, json: bool) -> Done {
         };
     }
     let Exported { rows, sha256 } = export_to(&frozen, file, &progress)?;
+    drop(progress); // off the screen before the answer
     if json {
         return out::json(&ExportJson { file: file.display().to_string(), rows, sha256 });
     }

@@ -221,6 +221,16 @@ fn compacting_keeps_the_rows_and_gives_back_the_rest() {
     store.begin_run().unwrap();
 }
 
+/// An interrupted restore leaves what nobody needs; it must not take up the disk until the next one.
+#[test]
+fn what_was_never_put_in_place_goes_at_the_next_start() {
+    let (dir, store) = filled();
+    drop(store);
+    std::fs::create_dir_all(dir.path().join("store.next/half")).unwrap();
+    Store::open(dir.path(), small()).unwrap();
+    assert_eq!(names(dir.path()), ["hearth.lock", "store"]);
+}
+
 fn marks(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.counters.put(txn, &Text::new("migrated")?, &Number(2))
 }
