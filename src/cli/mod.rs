@@ -9,15 +9,18 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Paths;
 
 mod apply;
+mod backup;
 mod chat;
 mod check;
 mod inject;
 mod line;
 mod local;
 mod out;
+mod progress;
 mod selftest;
 mod serve;
 mod status;
+mod store;
 
 /// A host daemon for personal AI agents.
 #[derive(Debug, Parser)]
@@ -59,6 +62,15 @@ enum Command {
     /// Prove on a scratch agent that confined agents are kept from what is not theirs
     #[command(hide = true)]
     SelfTest,
+    /// Copy the store, also beside a running daemon
+    Backup(backup::BackupArgs),
+    /// Put a backup in place; the daemon must not run
+    Restore(backup::RestoreArgs),
+    /// Make the store's file as small as what it holds; the daemon must not run
+    Compact,
+    /// The store as JSON lines
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// The runner of an agent's process
     #[command(hide = true)]
     Agent,
@@ -129,6 +141,10 @@ fn run(cli: Cli) -> Done {
         Command::Inject(args) => inject::inject(&paths, &args),
         Command::Status => status::status(&paths, json),
         Command::Check => check::check(&paths, json),
+        Command::Backup(args) => backup::backup(&paths, &args, json),
+        Command::Restore(args) => backup::restore(&paths, &args, json),
+        Command::Compact => backup::compact(&paths, json),
+        Command::Store(command) => store::run(&paths, &command, json),
         Command::SelfTest | Command::Agent => Ok(()),
     }
 }

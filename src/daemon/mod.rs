@@ -295,7 +295,8 @@ fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: 
 /// [`Error`] of the store, or when there is no entropy for a new one.
 pub fn open_store(paths: &Paths) -> Result<Store, Error> {
     let install = clock::random().map_err(Error::Entropy)?;
-    Ok(Store::open(paths.data(), state::Options::new(install))?)
+    let options = state::Options { now: Some(clock::wall()), ..state::Options::new(install) };
+    Ok(Store::open(paths.data(), options)?)
 }
 
 /// The canonical directory of the agent groups' folders, as bytes.

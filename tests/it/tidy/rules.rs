@@ -81,6 +81,8 @@ pub(super) const BANS: &[Ban] = &[
             ("src/socket", "so are requests and answers"),
             ("src/cli/", "and what programs read"),
             ("src/state/dump", "the dump prints JSON lines"),
+            ("src/state/lines/", "the store as JSON lines, for machines of another kind"),
+            ("src/state/backup/", "a backup says in JSON what it is"),
             ("tools/dump/", "the dump prints JSON lines"),
             ("container/wire/", "the wire contract"),
             ("container/agent-runner/", "the other side of it"),
@@ -120,6 +122,12 @@ pub(super) const BANS: &[Ban] = &[
         thing: Thing::Crate("rustyline"),
         within: "",
         places: &[("src/cli/", "line editing of `hearth chat`")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
+        thing: Thing::Crate("indicatif"),
+        within: "",
+        places: &[("src/cli/progress.rs", "progress of long work")],
         why: "only the command line talks to terminals",
     },
     Ban {
