@@ -148,7 +148,8 @@ fn store_said(
         cx.db.outbound_by_number.put(txn, &(session, said.number), &id)?;
     }
     sessions::update(cx, txn, session, |row| {
-        if said.number <= row.last_number.saturating_add(NUMBER_JUMP_MAX) {
+        // What is refused for its number takes no numbers away.
+        if !said.number.is_multiple_of(2) && said.number <= row.last_number.saturating_add(NUMBER_JUMP_MAX) {
             row.last_number = row.last_number.max(said.number);
         }
     })?;
