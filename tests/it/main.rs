@@ -8,7 +8,9 @@
 )]
 
 mod delivery;
+mod effects_dropped;
 mod entities;
+mod laws;
 mod lifecycle;
 mod routing;
 mod tidy;
