@@ -72,15 +72,11 @@ impl Engine {
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
-    /// Tries again what its neighbours left no room for, or what a damaged row was in the way of.
+    /// Says that there was no room for new work, and tries again what a damaged row was in the way of.
     fn mend(&self, one: &Submission, answer: Answer, now: Moment) -> Result<Answer, state::Error> {
         match answer {
             Err(error) if error.is_full() && is_new_work(&one.input) => {
                 Ok(Ok(Applied::refused("store_full", error.to_string())))
-            }
-            Err(error) if error.is_full() => {
-                self.store.release_reserve()?;
-                self.alone(one, now, Care::Plain)
             }
             Err(error) if error.is_damage() => self.alone(one, now, Care::Careful),
             answer => Ok(answer),
@@ -98,12 +94,13 @@ impl Engine {
 
     fn run(&self, group: &[Submission], now: Moment, care: Care) -> Result<Vec<Answer>, state::Error> {
         let no_room = if group.iter().any(|one| is_new_work(&one.input)) { self.no_room()? } else { None };
-        let answers = self.store.write_batch(group, |db, txn, one| match &no_room {
+        let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
                 Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
             }
             _ => Self::one(self.cx(db, now, care), txn, one),
-        })?;
+        };
+        let answers = self.store.write_batch(group, work, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 
@@ -159,6 +156,10 @@ impl From<state::Error> for Undo {
 }
 
 impl Undo {
+    fn no_room(&self) -> bool {
+        matches!(self, Self::Fault(error) if error.is_full())
+    }
+
     fn answer(done: Result<Applied, Self>) -> Answer {
         match done {
             Ok(applied) | Err(Self::Answered(applied)) => Ok(applied),

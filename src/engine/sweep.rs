@@ -1,7 +1,7 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove};
+use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove, wake};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -63,6 +63,7 @@ fn judge(
     match stuck::decide(&incarnation, &claims, cx.policy, cx.now.awake) {
         Verdict::Leave => {}
         Verdict::Stop(why) => lifecycle::stop(cx, txn, (session, number), why, effects)?,
+        Verdict::LaunchAgain => wake::launch_again(cx, txn, (session, number), effects)?,
         Verdict::Inquire => effects.push(Effect::Inquire(session, number)),
         Verdict::StopAgain => effects.push(Effect::Stop(session, number)),
         Verdict::CollectAgain => effects.push(Effect::CollectRest(session, number)),

@@ -89,6 +89,28 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Eff
     };
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
     cx.db.live.put(txn, &id, &number)?;
+    launch_effect(cx, txn, (id, number, session), effects)
+}
+
+/// Asks for the start of an incarnation of which nothing was heard: a runtime starts what does not run yet.
+pub(super) fn launch_again(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, number): (SessionId, u32),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    match sessions::load(cx, txn, id)? {
+        Some(session) => launch_effect(cx, txn, (id, number, session), effects),
+        None => Ok(()),
+    }
+}
+
+fn launch_effect(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, number, session): (SessionId, u32, Session),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
     let agent = cx.db.agents.require(txn, &session.agent)?;
     let export = export::everything(cx, txn, id, effects)?;
     effects.push(Effect::Launch(Box::new(Launch {

@@ -251,7 +251,8 @@ impl Store {
     }
 
     /// Runs a group of transactions that are committed together, each in a transaction of its own within: one that fails
-    /// is undone alone. When this returns `Ok`, those that succeeded are on disk.
+    /// is undone alone, unless `no_room` says that it failed for want of room: then its neighbours may have taken it, and
+    /// the whole group is undone with [`Error::Full`]. When this returns `Ok`, those that succeeded are on disk.
     ///
     /// # Errors
     /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
@@ -260,6 +261,7 @@ impl Store {
         &self,
         inputs: impl IntoIterator<Item = I>,
         mut work: impl FnMut(&Tables, &mut Write<'_>, I) -> Result<T, E>,
+        no_room: impl Fn(&E) -> bool,
     ) -> Result<Vec<Result<T, E>>> {
         let Reader { env, tables } = &self.reader;
         let mut group = begin_write(env)?;
@@ -269,6 +271,7 @@ impl Store {
             let answer = work(tables, &mut txn, input);
             match &answer {
                 Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
+                Err(error) if no_room(error) => return Err(Error::Full { doing: "carrying out a group" }),
                 Err(_) => txn.abort(),
             }
             answers.push(answer);

@@ -18,6 +18,8 @@ pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
 pub(crate) struct Outside {
     /// Files that lie in the host's half of each session's mailbox.
     pub(crate) inbox: BTreeMap<SessionId, BTreeMap<u64, ExportedMessage>>,
+    /// The smallest number an agent may use, as its context says.
+    pub(crate) numbers: BTreeMap<SessionId, u64>,
     /// What agents wrote and nobody has collected, as it would be collected.
     pub(crate) written: BTreeMap<SessionId, Vec<Found>>,
     /// Incarnations that run.
@@ -41,6 +43,7 @@ impl Default for Outside {
     fn default() -> Self {
         Self {
             inbox: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             written: BTreeMap::new(),
             running: BTreeMap::new(),
             launched: Vec::new(),
@@ -74,10 +77,7 @@ impl Outside {
                 if !self.startable {
                     return vec![gone(launch.session, launch.incarnation, Exit::NotStarted("no such program".into()))];
                 }
-                let other = self.running.insert(launch.session, launch.incarnation);
-                assert_eq!(other, None, "{} runs twice", launch.session);
-                self.launched.push((launch.session, launch.incarnation));
-                vec![Input::Runtime(RuntimeEvent::Running(launch.session, launch.incarnation))]
+                self.launch(launch.session, launch.incarnation)
             }
             Effect::Stop(session, number) => vec![self.end(session, number, Exit::Signal(15))],
             Effect::Inquire(session, number) => match self.running.get(&session) {
@@ -96,7 +96,22 @@ impl Outside {
         }
     }
 
+    /// As runtimes do it: what runs is not started again, and what is gone never is.
+    fn launch(&mut self, session: SessionId, number: u32) -> Vec<Input> {
+        let known = self.launched.contains(&(session, number));
+        if known && self.running.get(&session) != Some(&number) {
+            return vec![gone(session, number, Exit::Unknown)];
+        }
+        if !known {
+            let other = self.running.insert(session, number);
+            assert_eq!(other, None, "{session} runs twice");
+            self.launched.push((session, number));
+        }
+        vec![Input::Runtime(RuntimeEvent::Running(session, number))]
+    }
+
     fn export(&mut self, export: Export) {
+        self.numbers.insert(export.session, export.context.next_number);
         let inbox = self.inbox.entry(export.session).or_default();
         if export.exact {
             inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));
