@@ -35,7 +35,9 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
         Host::Store(local) => match local.submit(Input::Configure(configure), args.dry_run)? {
             Reply::Configured(changes) => ConfiguredJson::from(changes.as_slice()),
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) => return Err(Failure::Failed("an unexpected answer".to_owned())),
+            Reply::Done | Reply::Routed(_) | Reply::Swept(_) => {
+                return Err(Failure::Failed("an unexpected answer".to_owned()));
+            }
         },
     };
     if json {

@@ -10,12 +10,17 @@ use crate::config::Paths;
 mod apply;
 mod chat;
 mod check;
+mod dropped;
 mod inject;
 mod line;
 mod local;
 mod out;
+mod rows;
 mod serve;
+mod since;
 mod status;
+mod why;
+mod words;
 
 /// A host daemon for personal AI agents.
 #[derive(Debug, Parser)]
@@ -50,6 +55,10 @@ enum Command {
     Apply(apply::ApplyArgs),
     /// Take inbound events, one JSON object per line on standard input
     Inject(inject::InjectArgs),
+    /// Explain what became of a message, and why
+    Why(why::WhyArgs),
+    /// List what was refused, newest first
+    Dropped(dropped::DroppedArgs),
     /// Show what runs, what waits and what is wrong
     Status,
     /// Prove that the store agrees with itself
@@ -114,6 +123,8 @@ fn run(cli: Cli) -> Done {
         Command::Chat(args) => chat::chat(&paths, &args, json),
         Command::Apply(args) => apply::apply(&paths, &args, json),
         Command::Inject(args) => inject::inject(&paths, &args),
+        Command::Why(args) => why::why(&paths, &args, json),
+        Command::Dropped(args) => dropped::dropped(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Check => check::check(&paths, json),
         Command::Agent => Ok(()),

@@ -1,7 +1,7 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
 use super::configure::{Made, report};
-use super::{Cx, Result, export, lifecycle, sessions, wirings};
+use super::{Cx, Result, export, lifecycle, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -42,6 +42,7 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     cx.db.agents.put(txn, &id, &agent)?;
     cx.db.agents_by_folder.delete(txn, &Text::from(folder))?;
     wirings::remove_all_of(cx, txn, id)?;
+    rights::forget_agent(cx, txn, id)?;
     for ((_, name), _) in cx.db.destinations.collect_prefix(txn, &id, cx.policy.rows_per_input)? {
         cx.db.destinations.delete(txn, &(id, name))?;
     }

@@ -1,6 +1,7 @@
 //! What an operator wants the entities to be: all of it happens, or none.
 
-use super::{Applied, Cx, Result, agents, pattern, people, wirings};
+use super::prune::{self, Named};
+use super::{Applied, Cx, Result, agents, destinations, pattern, people, rights, wirings};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Origin};
@@ -11,11 +12,16 @@ use crate::state::Write;
 pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) -> Result<Applied> {
     let mut reports = Vec::new();
     let mut effects = Vec::new();
+    let named = Named::of(&configure.changes);
     for change in configure.changes {
         if let Some(reason) = decide_form(&change) {
             return Ok(Applied::refused("invalid", reason));
         }
-        match put(cx, txn, change, configure.origin, &mut effects)? {
+        let made = match change {
+            Change::Prune => prune::prune(cx, txn, &named, &mut effects)?,
+            change => put(cx, txn, change, configure.origin, &mut effects)?,
+        };
+        match made {
             Ok(mut made) => reports.append(&mut made),
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
@@ -41,6 +47,15 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, effects
         Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, effects),
         Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), effects),
         Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, effects),
+        Change::DenyChat(channel, id) => destinations::deny(cx, txn, (&channel, &id), true),
+        Change::AllowChat(channel, id) => destinations::deny(cx, txn, (&channel, &id), false),
+        Change::Grant(user, role) => rights::grant(cx, txn, (&user, &role), origin),
+        Change::Revoke(user, role) => rights::revoke(cx, txn, &user, &role),
+        Change::AddMember(folder, user) => rights::add_member(cx, txn, (&folder, &user), origin),
+        Change::RemoveMember(folder, user) => rights::remove_member(cx, txn, &folder, &user),
+        Change::AddDestination(folder, name, to) => destinations::add(cx, txn, (&folder, &name), &to, effects),
+        Change::RemoveDestination(folder, name) => destinations::remove(cx, txn, (&folder, &name), effects),
+        Change::Prune => Ok(Ok(Vec::new())),
     }
 }
 

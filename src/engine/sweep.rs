@@ -8,6 +8,7 @@ use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::mailbox::Observation;
 use crate::model::message::{Due, MessageState};
+use crate::model::report::{Caused, Reply};
 use crate::model::time::Awake;
 use crate::state::Write;
 
@@ -27,7 +28,8 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         deliver::overdue(cx, txn, id, &mut effects)?;
     }
     super::remove::resume(cx, txn, &mut effects)?;
-    Ok(Applied::done(effects))
+    let caused = effects.iter().map(Caused::from).collect();
+    Ok(Applied { reply: Reply::Swept(caused), effects })
 }
 
 fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Result<()> {
