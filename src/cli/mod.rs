@@ -7,19 +7,29 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Paths;
 
+mod agents;
 mod apply;
+mod change;
 mod chat;
+mod chats;
 mod check;
+mod configuration;
+mod destinations;
 mod dropped;
+mod entity;
 mod inject;
 mod line;
 mod local;
 mod out;
 mod rows;
 mod serve;
+mod sessions;
 mod since;
 mod status;
+mod sweep;
+mod users;
 mod why;
+mod wirings;
 mod words;
 
 /// A host daemon for personal AI agents.
@@ -53,12 +63,40 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Make agents, users and chats be as a file says
     Apply(apply::ApplyArgs),
+    /// Write the whole configuration as a file
+    Export,
     /// Take inbound events, one JSON object per line on standard input
     Inject(inject::InjectArgs),
     /// Explain what became of a message, and why
     Why(why::WhyArgs),
     /// List what was refused, newest first
     Dropped(dropped::DroppedArgs),
+    /// Look at what is due, once
+    Sweep(sweep::SweepArgs),
+    /// List, show and change agents
+    #[command(subcommand)]
+    Agents(agents::AgentsCommand),
+    /// List, show and change chats
+    #[command(subcommand)]
+    Chats(chats::ChatsCommand),
+    /// List and change which agents listen in which chats
+    #[command(subcommand)]
+    Wirings(wirings::WiringsCommand),
+    /// List, show and change people
+    #[command(subcommand)]
+    Users(users::UsersCommand),
+    /// List, give and take roles
+    #[command(subcommand)]
+    Roles(users::RolesCommand),
+    /// List, add and remove who may talk to an agent
+    #[command(subcommand)]
+    Members(users::MembersCommand),
+    /// List, add and remove where agents may write
+    #[command(subcommand)]
+    Destinations(destinations::DestinationsCommand),
+    /// List and show sessions
+    #[command(subcommand)]
+    Sessions(sessions::SessionsCommand),
     /// Show what runs, what waits and what is wrong
     Status,
     /// Prove that the store agrees with itself
@@ -122,9 +160,19 @@ fn run(cli: Cli) -> Done {
         Command::Run => serve::run(&paths),
         Command::Chat(args) => chat::chat(&paths, &args, json),
         Command::Apply(args) => apply::apply(&paths, &args, json),
+        Command::Export => apply::export(&paths, json),
         Command::Inject(args) => inject::inject(&paths, &args),
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
+        Command::Sweep(args) => sweep::sweep(&paths, &args, json),
+        Command::Agents(command) => agents::agents(&paths, &command, json),
+        Command::Chats(command) => chats::chats(&paths, &command, json),
+        Command::Wirings(command) => wirings::wirings(&paths, &command, json),
+        Command::Users(command) => users::users(&paths, &command, json),
+        Command::Roles(command) => users::roles(&paths, &command, json),
+        Command::Members(command) => users::members(&paths, &command, json),
+        Command::Destinations(command) => destinations::destinations(&paths, &command, json),
+        Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Check => check::check(&paths, json),
         Command::Agent => Ok(()),

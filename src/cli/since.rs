@@ -20,6 +20,11 @@ pub(super) fn parse(text: &str) -> Result<Since, String> {
     Timestamp::parse(text).map(Since::At).ok_or_else(unknown)
 }
 
+/// Reads `2026-04-20T12:00:00Z`; a time without a zone is UTC.
+pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z"))
+}
+
 fn age(text: &str) -> Option<i64> {
     let unit = match text.chars().last()? {
         's' => 1_000,

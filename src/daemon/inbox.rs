@@ -74,10 +74,10 @@ impl Inbox {
         Ok(())
     }
 
-    /// Queues what must always get through. A sweep is only queued while none waits.
+    /// Queues what must always get through. A sweep that nobody waits for is only queued while none waits.
     pub(super) fn push(&self, item: Item) {
         let mut queues = self.lock();
-        if matches!(item.submission.input, Input::Sweep(_)) {
+        if matches!(item.submission.input, Input::Sweep(_)) && item.answer.is_none() {
             if queues.sweep_queued {
                 return;
             }

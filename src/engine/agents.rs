@@ -1,6 +1,6 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
-use super::configure::{Made, report};
+use super::configure::{self, Made, report};
 use super::{Cx, Result, export, lifecycle, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
@@ -43,6 +43,7 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     cx.db.agents_by_folder.delete(txn, &Text::from(folder))?;
     wirings::remove_all_of(cx, txn, id)?;
     rights::forget_agent(cx, txn, id)?;
+    configure::forget_default(cx, txn, folder)?;
     for ((_, name), _) in cx.db.destinations.collect_prefix(txn, &id, cx.policy.rows_per_input)? {
         cx.db.destinations.delete(txn, &(id, name))?;
     }

@@ -4,7 +4,7 @@ use super::prune::{self, Named};
 use super::{Applied, Cx, Result, agents, destinations, pattern, people, rights, wirings};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
-use crate::model::entity::{Engage, Origin};
+use crate::model::entity::{Engage, Folder, Origin};
 use crate::model::report::{Action, ChangeReport, Reply};
 use crate::state::Write;
 
@@ -86,4 +86,14 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
     };
     cx.db.settings.put(txn, &(), settings)?;
     Ok(Ok(vec![report("settings".to_owned(), action)]))
+}
+
+/// An agent that was removed is nobody's default.
+pub(super) fn forget_default(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder) -> Result<()> {
+    match cx.db.settings.get(txn, &())? {
+        Some(settings) if settings.default_agent.as_ref() == Some(folder) => {
+            cx.db.settings.put(txn, &(), &Settings { default_agent: None, ..settings })
+        }
+        _ => Ok(()),
+    }
 }
