@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::Paths;
 
@@ -15,6 +15,7 @@ mod chats;
 mod check;
 mod configuration;
 mod destinations;
+mod doctor;
 mod dropped;
 mod entity;
 mod inject;
@@ -24,6 +25,7 @@ mod out;
 mod rows;
 mod serve;
 mod sessions;
+mod shell;
 mod since;
 mod status;
 mod sweep;
@@ -99,6 +101,18 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Show what runs, what waits and what is wrong
     Status,
+    /// Look for what could keep Hearth from working, and say how to mend it
+    Doctor,
+    /// Write completions for a shell to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a directory
+    Man {
+        /// The directory; it is made if it is not there
+        dir: PathBuf,
+    },
     /// Prove that the store agrees with itself
     Check,
     /// The runner of an agent's process
@@ -138,11 +152,27 @@ type Done = Result<(), Failure>;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(done) = without_data(&cli.command) {
+        return exit_code(done);
+    }
     if matches!(cli.command, Command::Agent) {
         return agent_runner::main_from_env();
     }
     start_log(matches!(cli.command, Command::Run));
-    match run(cli) {
+    exit_code(run(cli))
+}
+
+/// What needs no data directory.
+fn without_data(command: &Command) -> Option<Done> {
+    match command {
+        Command::Completions { shell } => Some(shell::completions(*shell, Cli::command())),
+        Command::Man { dir } => Some(shell::man(dir, Cli::command())),
+        _ => None,
+    }
+}
+
+fn exit_code(done: Done) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(Failure::Failed(message)) => {
@@ -174,8 +204,9 @@ fn run(cli: Cli) -> Done {
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
+        Command::Doctor => doctor::doctor(&paths, json),
         Command::Check => check::check(&paths, json),
-        Command::Agent => Ok(()),
+        Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }
 

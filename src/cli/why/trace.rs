@@ -221,6 +221,9 @@ impl Trace<'_, '_> {
             self.step(row.at, Some(id), words::event(&row.event));
         }
         self.session(id, message, first)?;
+        claimed.extend(
+            self.db.live.get(txn, &message.session)?.filter(|_| message.trigger && ended(&message.state).is_none()),
+        );
         for number in claimed {
             let Some(incarnation) = db.incarnations.get(txn, &(message.session, number))? else { continue };
             if incarnation.started >= message.stored {
