@@ -229,3 +229,6 @@ pub(super) const fn origin(origin: Origin) -> &'static str {
         Origin::Runtime => "runtime",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -299,6 +299,9 @@ impl Stop {
 fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: Option<oneshot::Sender<Heard>>) {
     let heard = match answer {
         Ok(applied) => {
+            for problem in &applied.problems {
+                tracing::error!(%problem, "a part of the work was left out");
+            }
             applied.effects.into_iter().for_each(|effect| world.perform(effect));
             Ok(applied.reply)
         }

@@ -1,10 +1,9 @@
 //! Where agents may write, and which chats are not to be asked about, as commands say it.
 
-use super::configure::{Made, report};
+use super::configure::{Aftermath, Made, report};
 use super::{Cx, Result, agents, chats};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::DestinationSpec;
-use crate::model::effect::Effect;
 use crate::model::entity::{Destination, Folder, normalize_name};
 use crate::model::report::Action;
 use crate::state::{Text, Write};
@@ -15,7 +14,7 @@ pub(super) fn add(
     txn: &mut Write<'_>,
     (folder, name): (&Folder, &str),
     target: &DestinationSpec,
-    effects: &mut Vec<Effect>,
+    after: &mut Aftermath,
 ) -> Result<Made> {
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
     if let Some(problem) = decide_name(name) {
@@ -39,7 +38,7 @@ pub(super) fn add(
     };
     if action != Action::Unchanged {
         cx.db.destinations.put(txn, &key, &destination)?;
-        agents::renew_contexts(cx, txn, agent, effects)?;
+        after.changed.insert(agent);
     }
     Ok(Ok(vec![report(entity(folder, name), action)]))
 }
@@ -49,7 +48,7 @@ pub(super) fn remove(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (folder, name): (&Folder, &str),
-    effects: &mut Vec<Effect>,
+    after: &mut Aftermath,
 ) -> Result<Made> {
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
     if decide_name(name).is_some() || !cx.db.destinations.delete(txn, &(agent, Text::new(name)?))? {
@@ -57,7 +56,7 @@ pub(super) fn remove(
             "{folder} has no destination {name}; `hearth destinations list` shows those there are"
         )));
     }
-    agents::renew_contexts(cx, txn, agent, effects)?;
+    after.changed.insert(agent);
     Ok(Ok(vec![report(entity(folder, name), Action::Removed)]))
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::configure::Made;
+use super::configure::{Aftermath, Made};
 use super::{Cx, Result, agents, people, wirings};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Change;
-use crate::model::effect::Effect;
 use crate::model::entity::{Folder, Origin};
 use crate::state::Write;
 
@@ -20,18 +19,18 @@ pub(super) struct Named {
 }
 
 /// Removes wirings, chats, users and agents of origin file that are not named, in an order in which each goes by itself.
-pub(super) fn prune(cx: &Cx<'_>, txn: &mut Write<'_>, named: &Named, effects: &mut Vec<Effect>) -> Result<Made> {
+pub(super) fn prune(cx: &Cx<'_>, txn: &mut Write<'_>, named: &Named, after: &mut Aftermath) -> Result<Made> {
     let mut reports = Vec::new();
     let mut note = |made: Made| made.map(|mut made| reports.append(&mut made));
     for (channel, id, folder) in absent_wirings(cx, txn, named)? {
-        if let Err(reason) = note(wirings::remove(cx, txn, (&channel, &id), &folder, effects)?) {
+        if let Err(reason) = note(wirings::remove(cx, txn, (&channel, &id), &folder, after)?) {
             return Ok(Err(reason));
         }
     }
     for (_, chat) in cx.db.chats.collect_range(txn, .., usize::MAX)? {
         let place = (chat.channel, chat.platform_id);
         let goes = chat.archived.is_none() && chat.origin == Origin::File && !named.chats.contains(&place);
-        if goes && let Err(reason) = note(wirings::remove_chat(cx, txn, (&place.0, &place.1), effects)?) {
+        if goes && let Err(reason) = note(wirings::remove_chat(cx, txn, (&place.0, &place.1), after)?) {
             return Ok(Err(reason));
         }
     }
@@ -43,7 +42,7 @@ pub(super) fn prune(cx: &Cx<'_>, txn: &mut Write<'_>, named: &Named, effects: &m
     }
     for (_, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
         let goes = agent.archived.is_none() && agent.origin == Origin::File && !named.agents.contains(&agent.folder);
-        if goes && let Err(reason) = note(agents::remove(cx, txn, &agent.folder, effects)?) {
+        if goes && let Err(reason) = note(agents::remove(cx, txn, &agent.folder, &mut after.effects)?) {
             return Ok(Err(reason));
         }
     }

@@ -165,6 +165,12 @@ impl Error {
         matches!(self, Self::Full { .. })
     }
 
+    /// Whether one row is the trouble: everything that does not need it can go on.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::TooNew { .. } | Self::Missing { .. } | Self::Exists { .. })
+    }
+
     /// Whether the state of the store is unknown: stop, a restart recovers.
     #[must_use]
     pub const fn is_fatal(&self) -> bool {

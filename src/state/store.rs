@@ -250,6 +250,21 @@ impl Store {
         }
     }
 
+    /// Runs a part of a transaction that can be undone by itself: when `work` fails, nothing of it happened.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn part<T, E: From<Error>>(
+        &self,
+        txn: &mut Write<'_>,
+        work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut part = self.reader.env.nested_write_txn(txn).map_err(Error::lmdb("beginning a transaction"))?;
+        let done = work(&mut part)?;
+        part.commit().map_err(Error::lmdb("committing"))?;
+        Ok(done)
+    }
+
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
     /// again.
     ///

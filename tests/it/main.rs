@@ -7,4 +7,10 @@
     reason = "a test fails by panicking, wherever it does"
 )]
 
+mod commands;
+mod delivery;
+mod entities;
+mod lifecycle;
+mod routing;
 mod tidy;
+mod world;

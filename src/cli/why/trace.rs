@@ -15,6 +15,8 @@ use crate::state::{self, Read, Tables};
 
 /// Answers and journal entries of one message that are shown.
 const ROWS_MAX: usize = 1_000;
+/// Entries of the whole journal that may lie between a message's arrival and the first note about it.
+const BEFORE_MAX: u64 = 500;
 
 /// One event and everything that became of it.
 #[derive(Debug, Default, Serialize)]
@@ -239,7 +241,9 @@ impl Trace<'_, '_> {
         let (db, txn) = (self.db, self.txn);
         let entries = match first {
             Some(first) => {
-                let range = (message.session, first)..=(message.session, JournalId::new(u64::MAX));
+                // What happened between its arrival and the first note about it is wanted too.
+                let before = JournalId::new(first.number().saturating_sub(BEFORE_MAX));
+                let range = (message.session, before)..=(message.session, JournalId::new(u64::MAX));
                 db.journal_by_session.collect_range(txn, range, ROWS_MAX)?
             }
             None => db.journal_by_session.collect_last(txn, &message.session, ROWS_MAX)?,

@@ -279,7 +279,9 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for (number, (state, thread)) in (1..).zip(states) {
         let (id, outbound) = outbound(number, state, thread);
         db.outbound_by_wire.put(txn, &(SESSION, Text::new(format!("w{number}"))?), &id)?;
-        db.outbound_by_number.put(txn, &(SESSION, number * 2 + 1), &id)?;
+        if !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. }) {
+            db.outbound_by_number.put(txn, &(SESSION, number * 2 + 1), &id)?;
+        }
         let (channel, chat, thread) = ForeignKey::place(outbound.to.as_ref().unwrap());
         if matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. }) {
             db.lanes.put(txn, &(channel, chat, thread, id), &())?;

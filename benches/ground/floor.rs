@@ -1,0 +1,128 @@
+//! A scenario and its floor: raw LMDB making exactly the same writes with the same commits.
+//!
+//! A scenario is a list of groups; each group is one commit. The floor comes from the scenario itself: it is run once
+//! while every row that a commit changed is noted, and the notes are replayed on a copy of the same store.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hearth::engine::commit::Submission;
+
+use crate::ground::{Ground, moment, now};
+
+/// Commits of one scenario; `HEARTH_BENCH_COMMITS` overrides.
+pub(crate) fn commits() -> usize {
+    std::env::var("HEARTH_BENCH_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
+/// The time a copy of this store needs for all groups, one commit each.
+pub(crate) fn run(ground: &Ground, groups: &[Vec<Submission>]) -> Duration {
+    let copy = ground.copy();
+    let engine = copy.engine();
+    let begin = now();
+    for (number, group) in groups.iter().enumerate() {
+        let answers = engine.commit(group, moment(number as u64)).unwrap();
+        assert!(answers.iter().all(Result::is_ok));
+    }
+    now() - begin
+}
+
+/// The writes of every commit of a scenario.
+pub(crate) fn trace(ground: &Ground, groups: &[Vec<Submission>]) -> Vec<Vec<Write>> {
+    let copy = ground.copy();
+    let mut before = rows(&copy);
+    let mut trace = Vec::new();
+    for (number, group) in groups.iter().enumerate() {
+        {
+            let engine = copy.engine();
+            engine.commit(group, moment(number as u64)).unwrap();
+        }
+        let after = rows(&copy);
+        trace.push(changes(&before, &after));
+        before = after;
+    }
+    trace
+}
+
+/// The time raw LMDB needs for the same writes with the same commits on a copy of this store.
+pub(crate) fn floor(ground: &Ground, trace: &[Vec<Write>]) -> Duration {
+    let copy = ground.copy();
+    let env = raw(&copy);
+    let tables = raw_tables(&env);
+    let begin = now();
+    for commit in trace {
+        let mut txn = raw_write(&env);
+        for write in commit {
+            let table = &tables[write.table];
+            match &write.value {
+                Some(value) => table.put(&mut txn, &write.key, value).unwrap(),
+                None => drop(table.delete(&mut txn, &write.key).unwrap()),
+            }
+        }
+        txn.commit().unwrap();
+    }
+    now() - begin
+}
+
+fn rows(ground: &Ground) -> Rows {
+    let env = raw(ground);
+    let mut rows = Rows::new();
+    for (number, table) in raw_tables(&env).iter().enumerate() {
+        let txn = raw_read(&env);
+        for row in table.iter(&txn).unwrap() {
+            let (key, value) = row.unwrap();
+            rows.insert((number, key.to_vec()), value.to_vec());
+        }
+    }
+    rows
+}
+
+/// Opens the store without Hearth; nobody else has it open.
+#[expect(unsafe_code, reason = "the floor is LMDB itself, opened as the store opens it")]
+fn raw(ground: &Ground) -> heed::Env {
+    let mut options = heed::EnvOpenOptions::new();
+    options.map_size(1 << 34).max_dbs(200);
+    // SAFETY: the file lies on a local disk and nothing else in this process or another has it open.
+    unsafe { options.open(ground.dir.path().join("store")) }.unwrap()
+}
+
+/// One changed row; no value is a removal.
+pub(crate) struct Write {
+    table: usize,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
+const TABLES: usize = hearth::state::Tables::ABOUT.len();
+
+type Rows = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+type RawTable = heed::Database<'static, heed::types::Bytes, heed::types::Bytes>;
+
+fn changes(before: &Rows, after: &Rows) -> Vec<Write> {
+    let write = |(table, key): &(usize, Vec<u8>), value| Write { table: *table, key: key.clone(), value };
+    let put = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    put.map(|(key, value)| write(key, Some(value.clone()))).chain(gone.map(|key| write(key, None))).collect()
+}
+
+fn raw_write(env: &heed::Env) -> heed::RwTxn<'_> {
+    env.write_txn().unwrap()
+}
+
+fn raw_read(env: &heed::Env) -> heed::RoTxn<'_, heed::WithTls> {
+    env.read_txn().unwrap()
+}
+
+fn raw_tables(env: &heed::Env) -> [RawTable; TABLES] {
+    let opened: heed::Result<heed::CommitOrAbort<[RawTable; TABLES], ()>> =
+        env.open_databases_and_commit(raw_read(env), |opener, txn| {
+            let mut tables = Vec::new();
+            for about in hearth::state::Tables::ABOUT {
+                tables.push(opener.open_database(txn, Some(about.name))?.unwrap());
+            }
+            let tables: [heed::Database<'_, heed::types::Bytes, heed::types::Bytes>; TABLES] =
+                tables.try_into().ok().unwrap();
+            Ok(heed::CommitOrAbort::Commit(tables))
+        });
+    opened.unwrap().unwrap_commit()
+}

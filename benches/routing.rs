@@ -1,0 +1,148 @@
+//! Routing and ingest, each beside its floor: raw LMDB making the same writes with the same commits.
+
+#![allow(missing_docs, unreachable_pub, reason = "criterion's macros make public functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::let_underscore_must_use,
+    reason = "a benchmark measures time, reads its own settings, and fails loudly"
+)]
+
+#[path = "ground/floor.rs"]
+mod floor;
+mod ground;
+
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use floor::commits;
+use ground::{Ground, event, submission};
+use hearth::engine::commit::Submission;
+use hearth::model::address::ChannelName;
+use hearth::model::content::RawJson;
+use hearth::model::id::SessionId;
+use hearth::model::input::{Input, RuntimeEvent};
+use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
+
+/// Inputs of one commit when many are in flight.
+const IN_FLIGHT: usize = 64;
+/// Sessions of the round robin.
+const SESSIONS: usize = 1_000;
+
+fn configuration(wirings: usize, wiring: impl Fn(usize) -> String) -> String {
+    let mut text = String::from("schema = 1\nmax_containers = 1000\n");
+    for number in 0..wirings {
+        text.push_str(&format!("[[agents]]\nfolder = \"a{number}\"\nmax_parallel = 1000\n"));
+    }
+    text.push_str("[[users]]\nid = \"bench:1\"\nroles = [\"owner\"]\n");
+    text.push_str("[[chats]]\nchannel = \"bench\"\nplatform_id = \"c\"\nunknown_senders = \"strict\"\n");
+    for number in 0..wirings {
+        text.push_str(&format!("[[chats.wirings]]\nagent = \"a{number}\"\n{}\n", wiring(number)));
+    }
+    text
+}
+
+fn always(_: usize) -> String {
+    "engage = \"pattern\"\npattern = \".\"".to_owned()
+}
+
+/// Ten listeners: four that always engage, three that keep what does not address them, three that drop it.
+fn mixed(number: usize) -> String {
+    match number {
+        0..4 => always(number),
+        4..7 => "engage = \"mention\"\nignored = \"accumulate\"".to_owned(),
+        _ => "engage = \"pattern\"\npattern = \"^nothing of the kind$\"".to_owned(),
+    }
+}
+
+fn per_thread(_: usize) -> String {
+    "engage = \"pattern\"\npattern = \".\"\nsession = \"per-thread\"".to_owned()
+}
+
+fn threaded(thread: usize, id: &str) -> Submission {
+    let mut one = event("bench", "c", id, "1");
+    if let Input::Inbound(event) = &mut one.input {
+        event.source.thread = Some(hearth::model::ForeignId::new("thread", format!("t{thread}")).unwrap());
+    }
+    one
+}
+
+fn one_by_one(make: impl Fn(usize) -> Submission) -> Vec<Vec<Submission>> {
+    (0..commits()).map(|number| vec![make(number)]).collect()
+}
+
+/// The answers of one session: a claim and its end with an answer, as one look into the mailbox finds them.
+fn turn(number: usize) -> Submission {
+    let seq = 2 * (u64::try_from(number).unwrap() + 1);
+    let said = Said {
+        wire_id: format!("1-{seq}"),
+        incarnation: 1,
+        number: 10_001 + seq,
+        in_reply_to: Some(seq),
+        to: Target::Reply,
+        text: "an answer".repeat(20),
+        content: RawJson::trusted(format!("{{\"text\":\"{}\"}}", "an answer".repeat(20))),
+        files: Vec::new(),
+        deliver_after: None,
+        request: None,
+    };
+    let claim = Found { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };
+    let answers = vec![Answer::Read(said)];
+    let end = Record::End { seq, also: Vec::new(), incarnation: 1, error: None, answers };
+    let end = Found { record: end, files: vec![format!("ack/{seq}.end")] };
+    let collection = Collection { session: SessionId::new(1), found: vec![claim, end], closes: None };
+    submission(Input::Collected(collection))
+}
+
+fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submission>]) {
+    let trace = floor::trace(ground, groups);
+    let inputs: usize = groups.iter().map(Vec::len).sum();
+    let mut group = c.benchmark_group(name);
+    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(inputs as u64));
+    group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
+        b.iter_custom(|times| (0..times).map(|_| floor::run(ground, groups)).sum());
+    });
+    group.bench_function(BenchmarkId::from_parameter("floor"), |b| {
+        b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
+    });
+    group.finish();
+}
+
+fn routing(c: &mut Criterion) {
+    let one = Ground::new(&configuration(1, always), |_| {});
+    compare(c, "route, one agent, one at a time", &one, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
+
+    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(IN_FLIGHT).max(2))
+        .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
+        .collect();
+    compare(c, "route, one agent, 64 in flight", &one, &groups);
+
+    let ten = Ground::new(&configuration(10, mixed), |_| {});
+    compare(c, "route, fan-out to ten", &ten, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
+
+    let strangers = one_by_one(|n| event("bench", "c", &format!("m{n}"), &format!("stranger{n}")));
+    compare(c, "route, strangers dropped", &one, &strangers);
+
+    let threads = Ground::new(&configuration(1, per_thread), |_| {});
+    compare(c, "route, a new session each", &threads, &one_by_one(|n| threaded(n, &format!("m{n}"))));
+
+    let many = Ground::new(&configuration(1, per_thread), |engine| {
+        let all: Vec<Submission> = (0..SESSIONS).map(|n| threaded(n, &format!("first{n}"))).collect();
+        engine.commit(&all, ground::moment(0)).unwrap();
+    });
+    let round_robin = one_by_one(|n| threaded(n * 7 % SESSIONS, &format!("m{n}")));
+    compare(c, "route, 1,000 sessions in turn", &many, &round_robin);
+}
+
+fn ingest(c: &mut Criterion) {
+    let ground = Ground::new(&configuration(1, always), |engine| {
+        let mut all: Vec<Submission> = (0..commits()).map(|n| event("bench", "c", &format!("m{n}"), "1")).collect();
+        all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
+        // Nobody takes what is said: the lane's first message waits, the others queue behind it.
+        all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
+        engine.commit(&all, ground::moment(0)).unwrap();
+    });
+    compare(c, "ingest, a claim and an answer", &ground, &one_by_one(turn));
+}
+
+criterion_group!(benches, routing, ingest);
+criterion_main!(benches);

@@ -1,0 +1,157 @@
+//! The sweep: its cost follows the work that is due, not the size of the store.
+
+#![allow(missing_docs, unreachable_pub, reason = "criterion's macros make public functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::let_underscore_must_use,
+    reason = "a benchmark measures time, reads its own settings, and fails loudly"
+)]
+
+mod ground;
+
+use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use ground::{Ground, event, moment, now, submission};
+use hearth::engine::commit::{Engine, Submission};
+use hearth::model::id::{AgentId, ChatId};
+use hearth::model::input::{Input, RuntimeEvent};
+use hearth::model::mailbox::{Collection, Found, Observation, Record};
+use hearth::model::session::{Route, Session, SessionName, SessionStatus};
+use hearth::model::time::{Awake, Moment};
+use hearth::model::{ForeignId, id::SessionId};
+use hearth::state::RouteKey;
+
+/// Incarnations that run at once in the busy cases.
+const BUSY: u64 = 1_000;
+
+const CONFIGURATION: &str = r#"
+schema = 1
+max_containers = 1000
+[[agents]]
+folder = "a"
+max_parallel = 1000
+[[users]]
+id = "bench:1"
+roles = ["owner"]
+[[chats]]
+channel = "bench"
+platform_id = "c"
+[[chats.wirings]]
+agent = "a"
+engage = "pattern"
+pattern = "."
+session = "per-thread"
+"#;
+
+/// Sizes of the store; the largest can be left out by `HEARTH_BENCH_SESSIONS_MAX`.
+fn sizes() -> Vec<u64> {
+    let max = std::env::var("HEARTH_BENCH_SESSIONS_MAX").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    [1_000, 10_000, 100_000].into_iter().filter(|size| *size <= max).collect()
+}
+
+/// Sessions that have nothing to do, as many messages ago they did.
+fn idle_sessions(engine: &Engine, count: u64) {
+    let store = engine.store();
+    store
+        .write(|db, txn| {
+            let agent = AgentId::new(1);
+            let (fingerprint, discriminator) = db.workspaces_by_agent.require(txn, &agent)?;
+            for number in 0..count {
+                let id: SessionId = db.allocate(txn)?;
+                let thread = ForeignId::new("thread", format!("t{number}")).unwrap();
+                let route = Route::PerThread(ChatId::new(1), Some(thread));
+                let at = moment(0).wall;
+                db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
+                db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
+                let session = Session {
+                    agent,
+                    route,
+                    name: SessionName::Default,
+                    reply: None,
+                    status: SessionStatus::Active,
+                    last_number: 2,
+                    last_incarnation: 1,
+                    live: None,
+                    context_version: 1,
+                    created: at,
+                    active: at,
+                };
+                db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
+            }
+            Ok::<_, hearth::state::Error>(())
+        })
+        .unwrap();
+}
+
+/// Incarnations that run, each with a claim.
+fn busy_sessions(engine: &Engine) {
+    let threaded = |number: u64| {
+        let mut one = event("bench", "c", &format!("m{number}"), "1");
+        if let Input::Inbound(event) = &mut one.input {
+            event.source.thread = Some(ForeignId::new("thread", format!("t{number}")).unwrap());
+        }
+        one
+    };
+    let routed: Vec<Submission> = (0..BUSY).map(threaded).collect();
+    engine.commit(&routed, moment(0)).unwrap();
+    let sessions = (1..=BUSY).map(SessionId::new);
+    let running = sessions.clone().map(|id| submission(Input::Runtime(RuntimeEvent::Running(id, 1))));
+    engine.commit(&running.collect::<Vec<_>>(), moment(0)).unwrap();
+    let claim = |session| {
+        let record = Record::Claim { seq: 2, incarnation: 1 };
+        submission(Input::Collected(Collection { session, found: vec![Found { record, files: vec![] }], closes: None }))
+    };
+    engine.commit(&sessions.map(claim).collect::<Vec<_>>(), moment(0)).unwrap();
+}
+
+fn sweep_at(ms: u64) -> (Vec<Submission>, Moment) {
+    (vec![submission(Input::Sweep(Vec::new()))], Moment { awake: Awake::new(1, ms), ..moment(ms) })
+}
+
+fn idle(c: &mut Criterion) {
+    let mut group = c.benchmark_group("sweep, nothing due");
+    for size in sizes() {
+        let ground = Ground::new(CONFIGURATION, |engine| idle_sessions(engine, size));
+        let engine = ground.engine();
+        let (sweep, at) = sweep_at(1_000);
+        group.bench_function(BenchmarkId::from_parameter(format!("{size} idle sessions")), |b| {
+            b.iter(|| engine.commit(&sweep, at).unwrap());
+        });
+    }
+    group.finish();
+}
+
+fn young_claims(c: &mut Criterion) {
+    let ground = Ground::new(CONFIGURATION, busy_sessions);
+    let engine = ground.engine();
+    let (sweep, at) = sweep_at(20_000);
+    let mut group = c.benchmark_group("sweep, 1,000 running");
+    group.sample_size(10);
+    group.bench_function(BenchmarkId::from_parameter("young claims"), |b| {
+        b.iter(|| engine.commit(&sweep, at).unwrap());
+    });
+    group.finish();
+}
+
+/// A thousand claims that are stuck: the sweep asks for the end of their incarnations.
+fn stuck_claims(c: &mut Criterion) {
+    let ground = Ground::new(CONFIGURATION, busy_sessions);
+    let beats =
+        (1..=BUSY).map(|id| Observation { session: SessionId::new(id), incarnation: 1, beat: true, state: None });
+    let groups = [vec![submission(Input::Sweep(beats.collect()))]];
+    let late = |engine: &Engine| {
+        let begin = now();
+        engine.commit(&groups[0], Moment { awake: Awake::new(1, 61_000), ..moment(61_000) }).unwrap();
+        now() - begin
+    };
+    let mut group = c.benchmark_group("sweep, 1,000 stuck");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
+        b.iter_custom(|times| (0..times).map(|_| late(&ground.copy().engine())).sum());
+    });
+    group.finish();
+}
+
+criterion_group!(benches, idle, young_claims, stuck_claims);
+criterion_main!(benches);
