@@ -1,13 +1,14 @@
 //! The terminal: people who are attached to the daemon's socket. One chat per agent, any number of terminals.
 //!
 //! A message is delivered when the first terminal says that it was shown. The id of a message is an idempotency key: a
-//! terminal shows each once, so an attempt of unknown outcome can be repeated.
+//! terminal shows each once, so an attempt of unknown outcome can be repeated. A terminal that does not read, or does not show
+//! what it was given, is let go, so that nothing waits for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use super::{Channel, Outcomes};
 use crate::model::address::{Address, ChannelName, ForeignId};
@@ -18,6 +19,9 @@ use crate::model::id::OutboundId;
 
 /// Name of the channel and of its only instance.
 pub const NAME: &str = "terminal";
+
+/// What a terminal may have to read before it is too slow.
+pub const QUEUE: usize = 256;
 
 /// What a terminal is told.
 #[derive(Debug, Clone)]
@@ -41,8 +45,38 @@ pub struct Terminals {
 
 #[derive(Default)]
 struct State {
-    attached: HashMap<Attachment, (ForeignId, UnboundedSender<Told>)>,
-    unconfirmed: HashMap<OutboundId, ForeignId>,
+    attached: HashMap<Attachment, Seat>,
+    /// Messages that were handed over and that no terminal has shown.
+    unconfirmed: BTreeMap<OutboundId, Delivery>,
+}
+
+/// Where one terminal hears what is said in its chat.
+struct Seat {
+    chat: ForeignId,
+    to: Sender<Told>,
+    /// What it was given and has not shown.
+    given: HashSet<OutboundId>,
+}
+
+impl Seat {
+    /// Gives a message to the terminal. False when it has to go: it does not read, or was given this message before and has
+    /// not shown it for as long as an attempt may take.
+    fn give(&mut self, delivery: &Delivery) -> bool {
+        self.given.insert(delivery.id) && self.to.try_send(Told::Message(Box::new(delivery.clone()))).is_ok()
+    }
+}
+
+impl State {
+    /// Takes out what was given to terminals of a chat, if none is left there.
+    fn abandoned(&mut self, chat: &ForeignId) -> Vec<OutboundId> {
+        if self.attached.values().any(|seat| seat.chat == *chat) {
+            return Vec::new();
+        }
+        let here = |delivery: &&Delivery| delivery.to.platform_id == *chat;
+        let ids: Vec<OutboundId> = self.unconfirmed.values().filter(here).map(|delivery| delivery.id).collect();
+        self.unconfirmed.retain(|id, _| !ids.contains(id));
+        ids
+    }
 }
 
 /// The address of an agent's chat on the terminal.
@@ -64,32 +98,36 @@ impl Terminals {
         Self { outcomes, state: Mutex::default(), next: AtomicU64::new(1) }
     }
 
-    /// Attaches a terminal to a chat. Tell the engine that the address is reachable afterwards.
-    pub fn attach(&self, chat: ForeignId, to: UnboundedSender<Told>) -> Attachment {
+    /// Attaches a terminal to a chat; what the others there have not shown yet is given to it too. Its receiver ends when
+    /// it is too slow. Tell the engine that the address is reachable afterwards.
+    pub fn attach(&self, chat: ForeignId, to: Sender<Told>) -> Attachment {
         let attachment = Attachment(self.next.fetch_add(1, Ordering::Relaxed));
-        self.lock().attached.insert(attachment, (chat, to));
+        let mut state = self.lock();
+        let mut seat = Seat { chat, to, given: HashSet::new() };
+        let open = state.unconfirmed.values().filter(|delivery| delivery.to.platform_id == seat.chat);
+        if open.cloned().collect::<Vec<_>>().iter().all(|delivery| seat.give(delivery)) {
+            state.attached.insert(attachment, seat);
+        }
         attachment
     }
 
     /// Forgets a terminal. What it had not confirmed waits for the next one if it was the last of its chat.
     pub fn detach(&self, attachment: Attachment) {
         let mut state = self.lock();
-        let Some((chat, _)) = state.attached.remove(&attachment) else { return };
-        if state.attached.values().any(|(other, _)| *other == chat) {
-            return;
-        }
-        let waiting: Vec<OutboundId> =
-            state.unconfirmed.iter().filter(|(_, place)| **place == chat).map(|(id, _)| *id).collect();
-        state.unconfirmed.retain(|_, place| *place != chat);
+        let Some(seat) = state.attached.remove(&attachment) else { return };
+        let abandoned = state.abandoned(&seat.chat);
         drop(state);
-        for id in waiting {
-            (self.outcomes)(id, DeliveryResult::Absent);
-        }
+        self.absent(abandoned);
     }
 
     /// A terminal showed a message; the first confirmation counts.
-    pub fn shown(&self, id: OutboundId) {
-        let first = self.lock().unconfirmed.remove(&id).is_some();
+    pub fn shown(&self, attachment: Attachment, id: OutboundId) {
+        let mut state = self.lock();
+        if let Some(seat) = state.attached.get_mut(&attachment) {
+            seat.given.remove(&id);
+        }
+        let first = state.unconfirmed.remove(&id).is_some();
+        drop(state);
         if first {
             (self.outcomes)(id, DeliveryResult::Delivered { platform_message: None });
         }
@@ -101,13 +139,10 @@ impl Terminals {
         self.lock().attached.len()
     }
 
-    fn tell(&self, chat: &ForeignId, told: &Told) -> bool {
-        let state = self.lock();
-        let mut heard = false;
-        for (_, to) in state.attached.values().filter(|(place, _)| place == chat) {
-            heard |= to.send(told.clone()).is_ok();
+    fn absent(&self, ids: Vec<OutboundId>) {
+        for id in ids {
+            (self.outcomes)(id, DeliveryResult::Absent);
         }
-        heard
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,16 +152,23 @@ impl Terminals {
 
 impl Channel for Terminals {
     fn deliver(&self, delivery: Delivery) {
-        let (id, chat) = (delivery.id, delivery.to.platform_id.clone());
-        self.lock().unconfirmed.insert(id, chat.clone());
-        if !self.tell(&chat, &Told::Message(Box::new(delivery))) && self.lock().unconfirmed.remove(&id).is_some() {
-            (self.outcomes)(id, DeliveryResult::Absent);
-        }
+        let chat = delivery.to.platform_id.clone();
+        let mut state = self.lock();
+        state.attached.retain(|_, seat| seat.chat != chat || seat.give(&delivery));
+        state.unconfirmed.insert(delivery.id, delivery);
+        let abandoned = state.abandoned(&chat);
+        drop(state);
+        self.absent(abandoned);
     }
 
     fn settled(&self, settled: Settled) {
         let chat = settled.source.platform_id.clone();
-        self.tell(&chat, &Told::Settled(Box::new(settled)));
+        let mut state = self.lock();
+        let told = Told::Settled(Box::new(settled));
+        state.attached.retain(|_, seat| seat.chat != chat || seat.to.try_send(told.clone()).is_ok());
+        let abandoned = state.abandoned(&chat);
+        drop(state);
+        self.absent(abandoned);
     }
 }
 
@@ -140,7 +182,7 @@ pub fn as_channel(terminals: &Arc<Terminals>) -> Arc<dyn Channel> {
 mod tests {
     use super::*;
     use crate::model::content::RawJson;
-    use tokio::sync::mpsc::unbounded_channel;
+    use tokio::sync::mpsc::{Receiver, channel};
 
     fn delivery(id: u64) -> Delivery {
         Delivery {
@@ -154,31 +196,79 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_message_is_delivered_once_it_was_shown_and_waits_while_nobody_is_there() {
-        let heard: Arc<Mutex<Vec<(u64, DeliveryResult)>>> = Arc::default();
+    const DELIVERED: DeliveryResult = DeliveryResult::Delivered { platform_message: None };
+
+    type Heard = Arc<Mutex<Vec<(u64, DeliveryResult)>>>;
+
+    fn terminals() -> (Terminals, Heard, ForeignId) {
+        let heard = Heard::default();
         let record = Arc::clone(&heard);
         let terminals = Terminals::new(Arc::new(move |id, result| record.lock().unwrap().push((id.number(), result))));
-        let chat = delivery(1).to.platform_id;
-        let delivered = DeliveryResult::Delivered { platform_message: None };
+        (terminals, heard, delivery(1).to.platform_id)
+    }
 
+    fn ids(receiver: &mut Receiver<Told>) -> Vec<u64> {
+        let told = std::iter::from_fn(|| receiver.try_recv().ok());
+        told.map(|told| if let Told::Message(delivery) = told { delivery.id.number() } else { 0 }).collect()
+    }
+
+    #[test]
+    fn a_message_is_delivered_once_it_was_shown_and_waits_while_nobody_is_there() {
+        let (terminals, heard, chat) = terminals();
         terminals.deliver(delivery(1));
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent)]);
 
-        let (to_first, mut first) = unbounded_channel();
-        let (to_second, mut second) = unbounded_channel();
-        let first_id = terminals.attach(chat.clone(), to_first);
-        let second_id = terminals.attach(chat, to_second);
+        let (to_first, mut first) = channel(QUEUE);
+        let (to_second, mut second) = channel(QUEUE);
+        let first_seat = terminals.attach(chat.clone(), to_first);
+        let second_seat = terminals.attach(chat, to_second);
         terminals.deliver(delivery(2));
-        assert!(first.try_recv().is_ok() && second.try_recv().is_ok());
-        terminals.shown(OutboundId::new(2));
-        terminals.shown(OutboundId::new(2));
-        assert_eq!(heard.lock().unwrap().split_off(0), [(2, delivered)]);
+        assert_eq!((ids(&mut first), ids(&mut second)), (vec![2], vec![2]));
+        terminals.shown(first_seat, OutboundId::new(2));
+        terminals.shown(second_seat, OutboundId::new(2));
+        assert_eq!(heard.lock().unwrap().split_off(0), [(2, DELIVERED)]);
 
         terminals.deliver(delivery(3));
-        terminals.detach(first_id);
+        terminals.detach(first_seat);
         assert!(heard.lock().unwrap().is_empty());
-        terminals.detach(second_id);
+        terminals.detach(second_seat);
         assert_eq!(heard.lock().unwrap().split_off(0), [(3, DeliveryResult::Absent)]);
+    }
+
+    #[test]
+    fn a_terminal_that_shows_nothing_is_let_go_and_a_new_one_gets_what_it_held() {
+        let (terminals, heard, chat) = terminals();
+        let (to_stuck, mut stuck) = channel(QUEUE);
+        terminals.attach(chat.clone(), to_stuck);
+        terminals.deliver(delivery(1));
+        let (to_new, mut new) = channel(QUEUE);
+        let new_seat = terminals.attach(chat, to_new);
+        assert_eq!(ids(&mut new), [1]);
+        terminals.shown(new_seat, OutboundId::new(1));
+        assert_eq!(heard.lock().unwrap().split_off(0), [(1, DELIVERED)]);
+
+        terminals.deliver(delivery(2));
+        terminals.shown(new_seat, OutboundId::new(2));
+        terminals.deliver(delivery(3));
+        terminals.detach(new_seat);
+        assert_eq!(heard.lock().unwrap().split_off(0), [(2, DELIVERED)], "the other may still show it");
+        terminals.deliver(delivery(3));
+        assert_eq!(heard.lock().unwrap().split_off(0), [(3, DeliveryResult::Absent)]);
+        assert_eq!(terminals.count(), 0);
+        assert_eq!(ids(&mut stuck), [1, 2, 3]);
+        assert!(stuck.is_closed(), "it is told by the end of its line");
+    }
+
+    #[test]
+    fn a_terminal_that_does_not_read_is_let_go() {
+        let (terminals, heard, chat) = terminals();
+        let (to, mut never_read) = channel(1);
+        let seat = terminals.attach(chat, to);
+        terminals.deliver(delivery(1));
+        terminals.deliver(delivery(2));
+        assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent), (2, DeliveryResult::Absent)]);
+        terminals.shown(seat, OutboundId::new(1));
+        assert!(heard.lock().unwrap().is_empty(), "too late");
+        assert_eq!(ids(&mut never_read), [1]);
     }
 }

@@ -7,6 +7,8 @@ use clap::Args;
 use super::{Done, Failure, change, configuration, out};
 use crate::config::Paths;
 use crate::config::file::write;
+use crate::model::configure::{Change, Configure};
+use crate::model::entity::Hold;
 use crate::socket::change::ChangeRequest;
 use crate::state::Reader;
 
@@ -27,6 +29,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let name = args.file.display().to_string();
     let plan =
         ChangeRequest { toml: read(args)?, from_file: true, prune: args.prune, dry_run: true, ..Default::default() };
+    warn_of_unconfined(&plan.configure(&name)?);
     let diff = change::diff(&configuration::read(paths)?, &plan, &name)?;
     let mut planned = change::submit(paths, &plan, &name)?;
     change::explain(&mut planned, &diff);
@@ -49,6 +52,20 @@ pub(super) fn export(paths: &Paths, json: bool) -> Done {
     let configuration = Reader::open(paths.data())?.read(configuration::collect)?;
     let toml = write::write(&configuration.changes());
     if json { out::json(&serde_json::json!({ "toml": toml })) } else { out::line(toml.trim_end()) }
+}
+
+/// Such agents are accepted, since the daemon may run where they can be confined; here they would not start.
+fn warn_of_unconfined(configure: &Configure) {
+    let Err(why) = agent_runner::confine::support() else { return };
+    for change in &configure.changes {
+        if let Change::PutAgent(folder, settings) = change
+            && settings.hold(false) == Hold::NeedsUnconfined
+        {
+            let what =
+                "does not start here unless it is given `unconfined = true`, and with that all rights of your user";
+            out::note(&format!("warning: agent {folder} {what}: {why}"));
+        }
+    }
 }
 
 /// Longest file that is read.

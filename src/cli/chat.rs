@@ -1,17 +1,16 @@
 //! `hearth up` and `hearth chat`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::IsTerminal;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Mailer, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender as Mailer, channel};
 
 use clap::Args;
 
-use super::{Done, Failure, out, serve};
+use super::{Done, Failure, local, out, serve};
 use crate::clock;
 use crate::config::Paths;
-use crate::socket::client::{Client, Error, Sender, unexpected};
-use crate::socket::protocol::{Request, Response};
+use crate::socket::client::{Client, Sender, unexpected};
+use crate::socket::protocol::{End, Request, Response};
 
 mod prompt;
 
@@ -25,14 +24,12 @@ pub(super) struct UpArgs {
 #[derive(Debug, Args)]
 pub(super) struct ChatArgs {
     /// One question; without it the conversation goes on until Ctrl-D
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     text: Option<String>,
     /// Folder of the agent to talk to
     #[arg(long, value_name = "FOLDER")]
     agent: Option<String>,
 }
-
-/// How long answers of a turn that ended for several messages at once may take to follow.
-const AFTERMATH: Duration = Duration::from_millis(1_500);
 
 /// Starts what is missing, says where things are, and talks.
 pub(super) fn up(paths: &Paths, args: &UpArgs, json: bool) -> Done {
@@ -46,16 +43,15 @@ pub(super) fn chat(paths: &Paths, args: &ChatArgs, json: bool) -> Done {
 }
 
 fn with_daemon(paths: &Paths, talk: impl FnOnce(Client) -> Done) -> Done {
-    match Client::connect(paths) {
-        Ok(client) => return talk(client),
-        Err(Error::NotRunning { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let here = || serve::Served::start(paths).map(|served| (None, Some(served)));
+    let (client, own) = local::daemon_or(paths, |client| (Some(client), None), here)?;
+    let connected = client.map_or_else(|| Client::connect(paths), Ok);
+    let done = connected.map_err(Failure::from).and_then(talk);
+    match own {
+        // Why the daemon could not go on says more than that the conversation broke.
+        Some(served) => served.stop().and(done),
+        None => done,
     }
-    let tokio = serve::tokio()?;
-    let daemon = serve::start(paths, &tokio)?;
-    let done = Client::connect(paths).map_err(Failure::from).and_then(talk);
-    let stopped = serve::stop(&daemon);
-    done.and(stopped)
 }
 
 /// What happens in a conversation.
@@ -80,15 +76,24 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
         }
         None => prompt::piped(events),
     };
-    let mut talk =
-        Talk { sender, screen, json, seen: HashSet::new(), open: HashSet::new(), owed: HashSet::new(), failed: false };
+    let mut talk = Talk {
+        sender,
+        screen,
+        json,
+        seen: HashSet::new(),
+        said: HashSet::new(),
+        early: HashMap::new(),
+        open: HashSet::new(),
+        owed: HashSet::new(),
+        failed: false,
+    };
     let done = match question {
         Some(text) => talk.say(text).and_then(|()| talk.run(&happened, true)),
         None => talk.run(&happened, false),
     };
     talk.sender.close();
     done?;
-    if talk.failed && question.is_some() { Err(Failure::Told) } else { Ok(()) }
+    if talk.failed && !talk.screen.is_interactive() { Err(Failure::Told) } else { Ok(()) }
 }
 
 fn listen(mut client: Client, events: Mailer<Event>) {
@@ -113,7 +118,11 @@ struct Talk {
     json: bool,
     /// Messages that were shown: each once.
     seen: HashSet<String>,
-    /// What was said and has not ended: the client's ids, then Hearth's.
+    /// What was said and is not known to be accepted, by our own ids.
+    said: HashSet<String>,
+    /// Ends of messages that may be among those.
+    early: HashMap<String, End>,
+    /// What was accepted and has not ended, by Hearth's ids.
     open: HashSet<String>,
     /// Answers that were promised and have not come.
     owed: HashSet<String>,
@@ -123,78 +132,95 @@ struct Talk {
 impl Talk {
     fn say(&mut self, text: &str) -> Done {
         let id = format!("tty-{:016x}", clock::random()?);
-        self.open.insert(id.clone());
+        self.said.insert(id.clone());
         Ok(self.sender.send(&Request::Say { id, text: text.to_owned() })?)
     }
 
     /// Goes on until the input is over and everything that was asked has been answered.
     fn run(&mut self, happened: &Receiver<Event>, mut input_over: bool) -> Done {
-        let mut heard_since_end = true;
-        loop {
-            let idle = input_over && self.open.is_empty() && self.owed.is_empty();
-            let event = match (idle, heard_since_end) {
-                (true, true) => return Ok(()),
-                // It ended without an answer of its own: the answer to several messages comes with the last of them.
-                (true, false) => match happened.recv_timeout(AFTERMATH) {
-                    Ok(event) => event,
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
-                },
-                (false, _) => happened.recv().map_err(|_| Failure::Failed("the conversation ended".to_owned()))?,
-            };
+        while !(input_over && self.said.is_empty() && self.open.is_empty() && self.owed.is_empty()) {
+            let event = happened.recv().map_err(|_| Failure::Failed("the conversation ended".to_owned()))?;
             match event {
                 Event::Typed(text) if text.trim().is_empty() => {}
                 Event::Typed(text) => self.say(&text)?,
-                Event::InputOver => {
-                    input_over = true;
-                    if self.screen.is_interactive() {
-                        return Ok(());
-                    }
-                }
+                Event::InputOver if self.screen.is_interactive() => return Ok(()),
+                Event::InputOver => input_over = true,
                 Event::Closed(reason) => return Err(Failure::Failed(reason)),
-                Event::Daemon(Response::Settled { message, state, error, answers }) => {
-                    heard_since_end = answers.iter().any(|answer| self.seen.contains(answer)) || !answers.is_empty();
-                    self.settled(&message, &state, error.as_deref(), answers)?;
+                Event::Daemon(response) => self.respond(response)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, response: Response) -> Done {
+        match response {
+            Response::Settled { message, end } => self.settled(message, end),
+            response => {
+                if self.json {
+                    out::json(&response)?;
                 }
-                Event::Daemon(response) => {
-                    heard_since_end |= matches!(response, Response::Said { .. });
-                    self.respond(response)?;
-                }
+                self.hear(response)
             }
         }
     }
 
-    fn respond(&mut self, response: Response) -> Done {
-        if self.json {
-            out::json(&response)?;
-        }
+    fn hear(&mut self, response: Response) -> Done {
         match response {
             Response::Said { id, speaker, text, files, .. } => {
                 self.owed.remove(&id);
                 if self.seen.insert(id.clone()) && !self.json {
                     self.screen.show(speaker.as_deref(), &text, &files)?;
                 }
-                Ok(self.sender.send(&Request::Shown { id })?)
-            }
-            Response::Accepted { id, message } => {
-                if self.open.remove(&id) {
-                    self.open.insert(message);
-                }
+                // A daemon that is gone shows it again; that it is gone is heard as well.
+                drop(self.sender.send(&Request::Shown { id }));
                 Ok(())
+            }
+            Response::Accepted { id, message } => self.accepted(&id, message),
+            Response::Refused { id: Some(id), message, .. } if self.said.remove(&id) => {
+                self.failed = true;
+                if self.json { Ok(()) } else { self.screen.complain(&message) }
             }
             Response::Refused { message, .. } => Err(Failure::Failed(message)),
             _ => Ok(()),
         }
     }
 
-    fn settled(&mut self, message: &str, state: &str, error: Option<&str>, answers: Vec<String>) -> Done {
-        if !self.open.remove(message) {
+    /// A message came to its end. It may be one of ours of which we have not heard yet that it was accepted.
+    fn settled(&mut self, message: String, end: End) -> Done {
+        if self.open.remove(&message) {
+            return self.ended(&message, end);
+        }
+        if !self.said.is_empty() {
+            self.early.insert(message, end);
+        }
+        Ok(())
+    }
+
+    fn accepted(&mut self, id: &str, message: String) -> Done {
+        if !self.said.remove(id) {
             return Ok(());
         }
-        self.owed.extend(answers.into_iter().filter(|answer| !self.seen.contains(answer)));
-        self.failed |= state != "completed";
+        let ended = self.early.remove(&message);
+        if self.said.is_empty() {
+            self.early.clear();
+        }
+        match ended {
+            Some(end) => self.ended(&message, end),
+            None => {
+                self.open.insert(message);
+                Ok(())
+            }
+        }
+    }
+
+    /// One of our messages came to its end; the answers that it promises may have been shown already.
+    fn ended(&mut self, message: &str, end: End) -> Done {
+        self.failed |= end.state != "completed";
         if self.json {
+            let (state, error) = (&end.state, &end.error);
             out::json(&serde_json::json!({ "is": "settled", "message": message, "state": state, "error": error }))?;
         }
+        self.owed.extend(end.answers.into_iter().filter(|answer| !self.seen.contains(answer)));
         Ok(())
     }
 }

@@ -54,10 +54,11 @@ fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failur
             }
         },
         Host::Daemon(client) => {
-            let event = serde_json::from_slice(line)?;
+            // A parsed line is text.
+            let event = String::from_utf8_lossy(line).into_owned();
             match client.ask(&Request::Inject { event, dry_run })? {
                 Response::Routed(result) => Ok(result),
-                Response::Refused { code, message } => Ok(RoutedJson::invalid(&code, message)),
+                Response::Refused { code, message, .. } => Ok(RoutedJson::invalid(&code, message)),
                 other => Err(unexpected(other).into()),
             }
         }

@@ -1,16 +1,19 @@
 //! Commands without a daemon: the same inputs, put through an engine of their own. What they cause is carried out by the
 //! next daemon, which finds everything in the tables.
 
+use std::time::Duration;
+
 use super::Failure;
 use crate::clock;
 use crate::config::Paths;
-use crate::daemon::{groups_path, open_store};
+use crate::daemon::{self, groups_path, open_store};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::socket::client::{Client, Error};
+use crate::state;
 
 /// Whoever can carry out an input.
 pub(super) enum Host {
@@ -28,14 +31,37 @@ pub(super) struct Local {
 
 /// Talks to the daemon if there is one, else opens the store; makes it if there is none.
 pub(super) fn host(paths: &Paths) -> Result<Host, Failure> {
-    match Client::connect(paths) {
-        Ok(client) => Ok(Host::Daemon(client)),
-        Err(Error::NotRunning { .. }) => Ok(Host::Store(Box::new(open(paths)?))),
-        Err(error) => Err(error.into()),
+    daemon_or(paths, Host::Daemon, || open(paths).map(|local| Host::Store(Box::new(local))))
+}
+
+/// Time to wait for another command that has the store, or for a daemon that has it and does not serve yet.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Uses the daemon if there is one; otherwise does without, as soon as no other process has the store.
+pub(super) fn daemon_or<T>(
+    paths: &Paths,
+    with: impl FnOnce(Client) -> T,
+    without: impl Fn() -> Result<T, daemon::Error>,
+) -> Result<T, Failure> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match Client::connect(paths) {
+            Ok(client) => return Ok(with(client)),
+            Err(Error::NotRunning { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match without() {
+            Err(daemon::Error::State(state::Error::Locked { .. })) if waited < PATIENCE => {}
+            done => return Ok(done?),
+        }
+        std::thread::sleep(PAUSE);
+        waited += PAUSE;
     }
 }
 
-fn open(paths: &Paths) -> Result<Local, Failure> {
+fn open(paths: &Paths) -> Result<Local, daemon::Error> {
     paths.create()?;
     let store = open_store(paths)?;
     for warning in store.warnings() {

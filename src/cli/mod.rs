@@ -1,5 +1,6 @@
 //! What people type: one file per group of commands. Tables for people, `--json` for programs; 0 done, 1 failed, 2 usage.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use crate::config::Paths;
 
 mod agents;
 mod apply;
+mod backup;
 mod change;
 mod chat;
 mod chats;
@@ -22,12 +24,15 @@ mod inject;
 mod line;
 mod local;
 mod out;
+mod progress;
 mod rows;
+mod selftest;
 mod serve;
 mod sessions;
 mod shell;
 mod since;
 mod status;
+mod store;
 mod sweep;
 mod users;
 mod why;
@@ -115,6 +120,18 @@ enum Command {
     },
     /// Prove that the store agrees with itself
     Check,
+    /// Prove on a scratch agent that confined agents are kept from what is not theirs
+    #[command(hide = true)]
+    SelfTest,
+    /// Copy the store, also beside a running daemon
+    Backup(backup::BackupArgs),
+    /// Put a backup in place; the daemon must not run
+    Restore(backup::RestoreArgs),
+    /// Make the store's file as small as what it holds; the daemon must not run
+    Compact,
+    /// The store as JSON lines
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// The runner of an agent's process
     #[command(hide = true)]
     Agent,
@@ -153,13 +170,17 @@ type Done = Result<(), Failure>;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(done) = without_data(&cli.command) {
-        return exit_code(done);
+        return exit(done);
     }
     if matches!(cli.command, Command::Agent) {
         return agent_runner::main_from_env();
     }
+    if matches!(cli.command, Command::SelfTest) {
+        start_log(false);
+        return exit(selftest::self_test(cli.global.json));
+    }
     start_log(matches!(cli.command, Command::Run));
-    exit_code(run(cli))
+    exit(run(cli))
 }
 
 /// What needs no data directory.
@@ -171,7 +192,7 @@ fn without_data(command: &Command) -> Option<Done> {
     }
 }
 
-fn exit_code(done: Done) -> ExitCode {
+fn exit(done: Done) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
@@ -206,7 +227,11 @@ fn run(cli: Cli) -> Done {
         Command::Status => status::status(&paths, json),
         Command::Doctor => doctor::doctor(&paths, json),
         Command::Check => check::check(&paths, json),
-        Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Backup(args) => backup::backup(&paths, &args, json),
+        Command::Restore(args) => backup::restore(&paths, &args, json),
+        Command::Compact => backup::compact(&paths, json),
+        Command::Store(command) => store::run(&paths, &command, json),
+        Command::SelfTest | Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }
 
@@ -215,7 +240,9 @@ fn start_log(daemon: bool) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let wanted = crate::config::env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|_| default.into());
+    let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let log = log.with_ansi(colours);
     // A second logger in one process is refused; there is only this one.
     drop(log.try_init());
 }

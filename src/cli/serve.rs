@@ -1,21 +1,31 @@
 //! `hearth run`, and the daemon that `up` and `chat` run for as long as they need it.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Done, Failure};
+use super::Done;
 use crate::config::Paths;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Error};
 use crate::model::policy::Policy;
-use crate::socket::server;
+use crate::socket::server::{self, Serving};
+
+/// A daemon with its socket, in this process.
+pub(super) struct Served {
+    daemon: Arc<Daemon>,
+    serving: Serving,
+    tokio: Runtime,
+}
 
 /// Runs a daemon until it is told to stop.
 pub(super) fn run(paths: &Paths) -> Done {
-    let tokio = tokio()?;
-    let daemon = start(paths, &tokio)?;
+    let served = Served::start(paths)?;
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
-    tokio.block_on(async {
+    let daemon = &served.daemon;
+    served.tokio.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
@@ -26,34 +36,35 @@ pub(super) fn run(paths: &Paths) -> Done {
         Ok::<_, std::io::Error>(())
     })?;
     tracing::info!("hearth is stopping");
-    stop(&daemon)
+    served.stop()
 }
 
-/// The tasks of sockets and signals.
-pub(super) fn tokio() -> Result<tokio::runtime::Runtime, Failure> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
-}
-
-/// Starts a daemon and its socket.
-pub(super) fn start(paths: &Paths, tokio: &tokio::runtime::Runtime) -> Result<Arc<Daemon>, Failure> {
-    let daemon = Daemon::start(paths, Policy::STANDARD)?;
-    for warning in daemon.store().warnings() {
-        tracing::warn!("{warning}");
+impl Served {
+    /// Starts a daemon and its socket.
+    pub(super) fn start(paths: &Paths) -> Result<Self, Error> {
+        let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
+        let daemon = Daemon::start(paths, Policy::STANDARD)?;
+        for warning in daemon.store().warnings() {
+            tracing::warn!("{warning}");
+        }
+        let socket = paths.socket();
+        let failed = |path: &Path, source| Error::Io { path: path.to_owned(), source };
+        let inside = tokio.enter();
+        let listener = server::bind(socket).map_err(|source| failed(socket, source))?;
+        let note = paths.socket_note();
+        std::fs::write(&note, socket.as_os_str().as_bytes()).map_err(|source| failed(&note, source))?;
+        let serving = Serving::start(listener, Arc::clone(&daemon));
+        drop(inside);
+        Ok(Self { daemon, serving, tokio })
     }
-    let socket = paths.socket();
-    let bound = {
-        let _inside = tokio.enter();
-        server::bind(socket)
-    };
-    let listener = bound.map_err(|error| Failure::Failed(format!("{}: {error}", socket.display())))?;
-    tokio.spawn(server::listen(listener, Arc::clone(&daemon)));
-    Ok(daemon)
-}
 
-/// Stops a daemon and removes its socket.
-pub(super) fn stop(daemon: &Daemon) -> Done {
-    let stopped = daemon.shut_down();
-    // A socket file that stays is replaced by the next daemon.
-    drop(std::fs::remove_file(daemon.paths().socket()));
-    Ok(stopped?)
+    /// Takes the socket away, then stops the daemon.
+    pub(super) fn stop(self) -> Done {
+        let paths = self.daemon.paths();
+        // What stays is replaced by the next daemon.
+        drop(std::fs::remove_file(paths.socket_note()));
+        drop(std::fs::remove_file(paths.socket()));
+        self.tokio.block_on(self.serving.close());
+        Ok(self.daemon.shut_down()?)
+    }
 }

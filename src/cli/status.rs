@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Done, Failure, out, rows, words};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
-use crate::model::entity::ProviderKind;
+use crate::model::entity::{Hold, ProviderKind};
 use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
@@ -63,6 +63,8 @@ struct AgentStatus {
     waiting: u64,
     /// Whether it runs with the rights of the user.
     unconfined: bool,
+    /// What holds it in the process runtime: `confined`, `unconfined`, `needs unconfined`, `not needed`.
+    confinement: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -175,11 +177,7 @@ fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
 
 fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let agents = agents(db, txn)?;
-    let warnings = agents
-        .iter()
-        .filter(|agent| agent.unconfined)
-        .map(|agent| format!("agent {} is unconfined: it has the rights of the user who runs Hearth", agent.folder))
-        .collect();
+    let warnings = agents.iter().filter_map(confinement_warning).collect();
     Ok(Status {
         data: String::new(),
         daemon: None,
@@ -203,7 +201,18 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     })
 }
 
+fn confinement_warning(agent: &AgentStatus) -> Option<String> {
+    let folder = &agent.folder;
+    if agent.unconfined {
+        return Some(format!("agent {folder} is unconfined: it has the rights of the user who runs Hearth"));
+    }
+    (agent.confinement == Hold::NeedsUnconfined.as_str()).then(|| {
+        format!("agent {folder} is not started, because nothing confines agents here; `unconfined = true` lets it run")
+    })
+}
+
 fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error> {
+    let possible = agent_runner::confine::support().is_ok();
     let mut agents = Vec::new();
     for row in db.agents.iter(txn)? {
         let (id, agent) = row?;
@@ -220,6 +229,7 @@ fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error>
             provider: provider.to_owned(),
             waiting: db.backlog.get(txn, &id)?.unwrap_or(0),
             unconfined: agent.settings.unconfined,
+            confinement: agent.settings.hold(possible).as_str(),
         });
     }
     Ok(agents)
@@ -308,8 +318,11 @@ fn print_summary(status: &Status) -> Done {
 fn print_tables(status: &Status) -> Done {
     if !status.agents.is_empty() {
         out::line("")?;
-        let row = |agent: &AgentStatus| vec![agent.folder.clone(), agent.provider.clone(), agent.waiting.to_string()];
-        out::table(&["AGENT", "PROVIDER", "WAITING"], status.agents.iter().map(row).collect())?;
+        let row = |agent: &AgentStatus| {
+            let words = [&agent.folder, &agent.provider, agent.confinement, &agent.waiting.to_string()];
+            words.map(str::to_owned).to_vec()
+        };
+        out::table(&["AGENT", "PROVIDER", "CONFINEMENT", "WAITING"], status.agents.iter().map(row).collect())?;
     }
     if !status.incarnations.is_empty() {
         out::line("")?;

@@ -228,6 +228,12 @@ impl Paths {
         self.run().join("token")
     }
 
+    /// The file in which a running daemon notes where it listens: it may have been started with another runtime directory.
+    #[must_use]
+    pub fn socket_note(&self) -> PathBuf {
+        self.run().join("socket")
+    }
+
     /// Where the daemon listens.
     #[must_use]
     pub fn socket(&self) -> &Path {

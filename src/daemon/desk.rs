@@ -1,8 +1,9 @@
 //! What the socket's clients are served: events, configuration, status, conversations.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Sender, channel};
 
 use super::{Daemon, setup};
 use crate::channel::event;
@@ -15,7 +16,7 @@ use crate::model::message::{MessageKind, MessageState};
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
-use crate::socket::protocol::{DaemonStatus, Request, Response};
+use crate::socket::protocol::{DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
@@ -27,14 +28,24 @@ impl Desk for Daemon {
         self.token()
     }
 
-    async fn serve(self: Arc<Self>, mut requests: Requests, responses: UnboundedSender<Response>, uid: u32) {
+    async fn serve(self: Arc<Self>, mut requests: Requests, responses: Sender<Response>, uid: u32) {
         let mut talk = None;
-        while let Some(request) = requests.next().await {
+        loop {
+            // Nothing is lost when another branch ends the wait for a line: the connection ends then.
+            let request = tokio::select! {
+                request = requests.next() => request,
+                () = over(&mut talk) => break,
+                () = self.stopped() => break,
+            };
+            let Some(request) = request else { break };
             let response = match request {
                 Ok(request) => self.answer(request, &mut talk, &responses, uid).await,
                 Err(message) => Some(refused("invalid", message)),
             };
-            if response.is_some_and(|response| responses.send(response).is_err()) {
+            // Whoever does not read is not listened to.
+            if let Some(response) = response
+                && responses.send(response).await.is_err()
+            {
                 break;
             }
         }
@@ -52,17 +63,25 @@ struct Talk {
     forwarding: tokio::task::JoinHandle<()>,
 }
 
+/// Waits until a terminal was let go.
+async fn over(talk: &mut Option<Talk>) {
+    match talk {
+        Some(talk) => drop((&mut talk.forwarding).await),
+        None => std::future::pending().await,
+    }
+}
+
 impl Daemon {
     async fn answer(
         &self,
         request: Request,
         talk: &mut Option<Talk>,
-        responses: &UnboundedSender<Response>,
+        responses: &Sender<Response>,
         uid: u32,
     ) -> Option<Response> {
         match request {
             Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
-            Request::Inject { event, dry_run } => Some(self.inject(event.get(), dry_run).await),
+            Request::Inject { event, dry_run } => Some(self.inject(&event, dry_run).await),
             Request::Change(change) => Some(self.change(&change).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Status => Some(Response::Status(self.status())),
@@ -75,15 +94,16 @@ impl Daemon {
                 Err(message) => Some(refused("attach", message)),
             },
             Request::Say { id, text } => match talk {
-                Some(talk) => Some(self.say(&talk.address, id, text, uid).await),
+                Some(talk) => Some(self.say(&talk.address, &id, text, uid).await.about(id)),
                 None => Some(refused("invalid", "attach to an agent first".to_owned())),
             },
-            Request::Shown { id } => match id.parse::<OutboundId>() {
-                Ok(id) => {
-                    self.terminals().shown(id);
+            Request::Shown { id } => match (id.parse::<OutboundId>(), talk) {
+                (Ok(id), Some(talk)) => {
+                    self.terminals().shown(talk.attachment, id);
                     None
                 }
-                Err(error) => Some(refused("invalid", error.to_string())),
+                (Ok(_), None) => Some(refused("invalid", "attach to an agent first".to_owned())),
+                (Err(error), _) => Some(refused("invalid", error.to_string())),
             },
         }
     }
@@ -135,12 +155,7 @@ impl Daemon {
         }
     }
 
-    async fn attach(
-        &self,
-        agent: Option<String>,
-        responses: &UnboundedSender<Response>,
-        uid: u32,
-    ) -> Result<Talk, String> {
+    async fn attach(&self, agent: Option<String>, responses: &Sender<Response>, uid: u32) -> Result<Talk, String> {
         let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
         let plan = plan.map_err(|error| error.to_string())?;
         if let Some(configure) = plan.configure {
@@ -150,14 +165,15 @@ impl Daemon {
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;
-        let (to, mut told) = unbounded_channel();
+        let (to, mut told) = channel(terminal::QUEUE);
         let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
-        responses.send(attached).map_err(|_| "the client is gone".to_owned())?;
+        responses.send(attached).await.map_err(|_| "the client is gone".to_owned())?;
         let attachment = self.terminals().attach(address.platform_id.clone(), to);
         let forward = responses.clone();
+        let sessions = self.paths().sessions();
         let forwarding = tokio::spawn(async move {
             while let Some(told) = told.recv().await {
-                if forward.send(shown(told)).is_err() {
+                if forward.send(shown(told, &sessions)).await.is_err() {
                     return;
                 }
             }
@@ -166,14 +182,14 @@ impl Daemon {
         Ok(Talk { address, attachment, forwarding })
     }
 
-    async fn say(&self, address: &Address, id: String, text: String, uid: u32) -> Response {
-        let event = match spoken(address, &id, text, uid) {
+    async fn say(&self, address: &Address, id: &str, text: String, uid: u32) -> Response {
+        let event = match spoken(address, id, text, uid) {
             Ok(event) => event,
             Err(message) => return refused("invalid", message),
         };
         match self.submit(Input::Inbound(Box::new(event)), false).await {
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
-                Some(message) => Response::Accepted { id, message: message.to_string() },
+                Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
                 None => {
                     let reason = report.reason.map_or("nobody listens", |reason| reason.as_str());
                     refused("dropped", format!("the message was not accepted: {reason}"))
@@ -204,13 +220,13 @@ fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<Inbound
     })
 }
 
-fn shown(told: Told) -> Response {
+fn shown(told: Told, sessions: &Path) -> Response {
     match told {
         Told::Message(delivery) => Response::Said {
             id: delivery.id.to_string(),
             speaker: delivery.speaker,
             text: delivery.text,
-            files: delivery.files,
+            files: delivery.files.iter().map(|name| sessions.join(name).display().to_string()).collect(),
             in_reply_to: delivery.in_reply_to.map(|message| message.to_string()),
         },
         Told::Settled(settled) => {
@@ -220,7 +236,8 @@ fn shown(told: Told) -> Response {
                 _ => ("completed", None),
             };
             let answers = settled.answers.iter().map(ToString::to_string).collect();
-            Response::Settled { message: settled.message.to_string(), state: state.to_owned(), error, answers }
+            let end = End { state: state.to_owned(), error, answers };
+            Response::Settled { message: settled.message.to_string(), end }
         }
     }
 }
@@ -234,5 +251,5 @@ fn not_done(heard: Result<Reply, String>) -> Response {
 }
 
 fn refused(code: &str, message: String) -> Response {
-    Response::Refused { code: code.to_owned(), message }
+    Response::Refused { code: code.to_owned(), message, id: None }
 }

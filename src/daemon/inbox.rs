@@ -41,7 +41,6 @@ struct Queues {
     urgent: VecDeque<Item>,
     waiting: VecDeque<Item>,
     waiting_bytes: usize,
-    sweep_queued: bool,
     closed: bool,
 }
 
@@ -74,19 +73,23 @@ impl Inbox {
         Ok(())
     }
 
-    /// Queues what must always get through. A sweep that nobody waits for is only queued while none waits.
-    pub(super) fn push(&self, item: Item) {
+    /// Queues what must always get through. A sweep that nobody waits for joins the one that waits, if there is one: what was observed is news
+    /// only once.
+    pub(super) fn push(&self, mut item: Item) {
         let mut queues = self.lock();
-        if matches!(item.submission.input, Input::Sweep(_)) && item.answer.is_none() {
-            if queues.sweep_queued {
-                return;
-            }
-            queues.sweep_queued = true;
+        if queues.closed {
+            return;
         }
-        if !queues.closed {
-            queues.urgent.push_back(item);
-            self.changed.notify_one();
+        if item.answer.is_none()
+            && let Input::Sweep(observed) = &mut item.submission.input
+            && let Some(Input::Sweep(earlier)) =
+                queues.urgent.iter_mut().map(|item| &mut item.submission.input).find(is_sweep)
+        {
+            earlier.append(observed);
+            return;
         }
+        queues.urgent.push_back(item);
+        self.changed.notify_one();
     }
 
     /// Waits for inputs and takes at most `max` of them, urgent ones first. None when the queue is closed and empty.
@@ -103,9 +106,6 @@ impl Inbox {
         let waiting = queues.waiting.len().min(max - urgent);
         taken.extend(queues.waiting.drain(..waiting));
         queues.waiting_bytes = queues.waiting.iter().map(Item::bytes).sum();
-        if taken.iter().any(|item| matches!(item.submission.input, Input::Sweep(_))) {
-            queues.sweep_queued = false;
-        }
         Some(taken)
     }
 
@@ -126,12 +126,18 @@ impl Inbox {
     }
 }
 
+fn is_sweep(input: &&mut Input) -> bool {
+    matches!(input, Input::Sweep(_))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::address::{Address, ChannelName, ForeignId};
     use crate::model::content::{Content, RawJson};
+    use crate::model::id::SessionId;
     use crate::model::input::InboundEvent;
+    use crate::model::mailbox::Observation;
     use crate::model::message::MessageKind;
 
     fn event(bytes: usize) -> Item {
@@ -170,12 +176,15 @@ mod tests {
     #[test]
     fn sweeps_coalesce_and_a_closed_queue_drains() {
         let inbox = Inbox::default();
-        inbox.push(Item::of(Input::Sweep(vec![])));
-        inbox.push(Item::of(Input::Sweep(vec![])));
+        let beat = |incarnation| Observation { session: SessionId::new(1), incarnation, beat: true, state: None };
+        inbox.push(Item::of(Input::Sweep(vec![beat(1)])));
+        inbox.push(Item::of(Input::Sweep(vec![beat(2)])));
         assert_eq!(inbox.len(), 1);
         inbox.close();
         assert_eq!(inbox.offer(event(1)), Err(Busy));
-        assert_eq!(inbox.take(9).unwrap().len(), 1);
+        let taken = inbox.take(9).unwrap();
+        assert_eq!(taken[0].submission.input, Input::Sweep(vec![beat(1), beat(2)]), "no observation is lost");
+        assert_eq!(taken.len(), 1);
         assert!(inbox.take(9).is_none());
     }
 }

@@ -1,11 +1,12 @@
 //! The threads that touch mailboxes: exports, collections and removals of one session happen in order, sessions side by
 //! side. The engine never waits for a file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::inbox::{Inbox, Item};
+use super::stop::{Needed, Stop};
 use crate::config::Paths;
 use crate::mailbox::{Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
@@ -39,28 +40,40 @@ pub(super) enum Job {
 pub(super) struct Mailroom {
     mailboxes: Mailboxes,
     live: Mutex<HashMap<SessionId, u32>>,
-    inbox: Arc<Inbox>,
-    runtime: Arc<dyn Runtime>,
+    /// Sessions whose next look waits for its thread: one look finds everything.
+    to_collect: Mutex<HashSet<SessionId>>,
+    /// What was observed since the last tick.
+    observed: Mutex<Vec<Observation>>,
+    around: Around,
     paths: Paths,
     watcher: Mutex<Option<Watcher>>,
     desks: Vec<Sender<Job>>,
 }
 
+/// The parts of the daemon that the mailroom works with.
+pub(super) struct Around {
+    inbox: Arc<Inbox>,
+    runtime: Arc<dyn Runtime>,
+    stop: Arc<Stop>,
+}
+
+impl Around {
+    pub(super) fn new(inbox: &Arc<Inbox>, runtime: &Arc<dyn Runtime>, stop: &Arc<Stop>) -> Self {
+        Self { inbox: Arc::clone(inbox), runtime: Arc::clone(runtime), stop: Arc::clone(stop) }
+    }
+}
+
 impl Mailroom {
     /// Starts the threads.
-    pub(super) fn open(
-        paths: &Paths,
-        install: &str,
-        inbox: &Arc<Inbox>,
-        runtime: &Arc<dyn Runtime>,
-    ) -> Result<Arc<Self>, super::Error> {
+    pub(super) fn open(paths: &Paths, install: &str, around: Around) -> Result<Arc<Self>, super::Error> {
         let mailboxes = Mailboxes::open(&paths.sessions(), install)?;
         let (desks, jobs): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
         let room = Arc::new(Self {
             mailboxes,
             live: Mutex::default(),
-            inbox: Arc::clone(inbox),
-            runtime: Arc::clone(runtime),
+            to_collect: Mutex::default(),
+            observed: Mutex::default(),
+            around,
             paths: paths.clone(),
             watcher: Mutex::new(None),
             desks,
@@ -73,9 +86,13 @@ impl Mailroom {
         });
         *lock(&room.watcher) = Some(watcher);
         for (number, jobs) in jobs.into_iter().enumerate() {
+            let stop = Arc::clone(&room.around.stop);
             let room = Arc::downgrade(&room);
             let name = format!("mailroom {number}");
-            let work = move || work(&jobs, &room);
+            let work = move || {
+                let _needed = Needed(&stop, "the mailroom");
+                work(&jobs, &room);
+            };
             std::thread::Builder::new().name(name).spawn(work).map_err(super::Error::Thread)?;
         }
         Ok(room)
@@ -83,6 +100,9 @@ impl Mailroom {
 
     /// Hands a job to the thread of its session.
     pub(super) fn give(&self, session: SessionId, job: Job) {
+        if matches!(job, Job::Collect(_)) && !lock(&self.to_collect).insert(session) {
+            return;
+        }
         let desk = usize::try_from(session.number() % THREADS as u64).unwrap_or(0);
         if let Some(desk) = self.desks.get(desk) {
             // A desk that is gone belongs to a daemon that is stopping; the next start asks again.
@@ -102,20 +122,25 @@ impl Mailroom {
         }
     }
 
-    /// What changed in live mailboxes since the last look; every live mailbox is also looked through, since a watcher can
-    /// miss something.
-    pub(super) fn observe(&self) -> Vec<Observation> {
-        let live: Vec<(SessionId, u32)> =
-            lock(&self.live).iter().map(|(session, number)| (*session, *number)).collect();
-        let mut observations = Vec::new();
-        for (session, incarnation) in live {
+    /// What was observed in live mailboxes since the last tick. Every live mailbox is looked through again, since a watcher
+    /// can miss something, and heartbeats are not watched at all.
+    pub(super) fn look(&self) -> Vec<Observation> {
+        let live: Vec<SessionId> = lock(&self.live).keys().copied().collect();
+        for session in live {
             self.give(session, Job::Collect(session));
-            match self.mailboxes.observe(session, incarnation) {
-                Ok(observation) => observations.extend(observation),
-                Err(error) => tracing::warn!(%session, %error, "a mailbox cannot be observed"),
-            }
         }
-        observations
+        std::mem::take(&mut lock(&self.observed))
+    }
+
+    /// Looks at what the runner of a live session says of itself.
+    fn observe(&self, session: SessionId) -> Result<(), Error> {
+        let live = lock(&self.live).get(&session).copied();
+        if let Some(incarnation) = live
+            && let Some(observation) = self.mailboxes.observe(session, incarnation)?
+        {
+            lock(&self.observed).push(observation);
+        }
+        Ok(())
     }
 
     fn forget(&self, session: SessionId, incarnation: u32) {
@@ -136,10 +161,11 @@ impl Mailroom {
             Job::Discard(discard) => (discard.session, self.mailboxes.discard(&discard)),
             Job::Launch(launch) => return self.launch(&launch),
             Job::Collect(session) => {
+                lock(&self.to_collect).remove(&session);
                 if let Some(watcher) = lock(&self.watcher).as_ref() {
                     watcher.taken(session);
                 }
-                (session, self.collect(session, None))
+                (session, self.collect(session, None).and_then(|()| self.observe(session)))
             }
             Job::CollectRest(session, number) => {
                 let done = self.collect(session, Some(number));
@@ -158,10 +184,10 @@ impl Mailroom {
         if let Err(error) = self.mailboxes.export(&launch.export, TIMEZONE) {
             let exit = Exit::NotStarted(format!("its mailbox cannot be made ready: {error}"));
             let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
-            return self.inbox.push(Item::of(Input::Runtime(gone)));
+            return self.around.inbox.push(Item::of(Input::Runtime(gone)));
         }
         self.follow(session, incarnation);
-        self.runtime.ensure(Spec {
+        self.around.runtime.ensure(Spec {
             session,
             incarnation,
             session_dir: self.mailboxes.path(session),
@@ -188,7 +214,7 @@ impl Mailroom {
         let (answer, heard) = tokio::sync::oneshot::channel();
         let mut item = Item::of(Input::Collected(collected.collection));
         item.answer = Some(answer);
-        self.inbox.push(item);
+        self.around.inbox.push(item);
         match heard.blocking_recv() {
             Ok(Ok(Reply::Done)) | Err(_) => {}
             Ok(Ok(other)) => tracing::warn!(%session, ?other, "an unexpected answer to a collection"),

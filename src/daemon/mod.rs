@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Clock};
@@ -30,11 +30,14 @@ mod desk;
 mod inbox;
 mod mailroom;
 mod perform;
+pub mod selftest;
 pub mod setup;
+mod stop;
 
 use inbox::{Heard, Inbox, Item};
-use mailroom::Mailroom;
+use mailroom::{Around, Mailroom};
 use perform::World;
+use stop::{Needed, Stop};
 
 /// Inputs of one commit.
 const GROUP_MAX: usize = 256;
@@ -70,9 +73,9 @@ pub enum Error {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Entropy(std::io::Error),
-    /// A store that failed while the daemon ran.
-    #[error("the store failed, so the daemon stops; start it again, and it goes on where it was: {0}")]
-    StoreFailed(String),
+    /// It could not go on.
+    #[error("the daemon cannot go on: {0}; start it again, and it goes on where it was")]
+    Failed(String),
     /// The name of a channel of our own.
     #[error(transparent)]
     Name(#[from] crate::model::address::BadName),
@@ -89,14 +92,7 @@ pub struct Daemon {
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
-}
-
-/// That the daemon has to stop, and why.
-#[derive(Default)]
-struct Stop {
-    failed: std::sync::Mutex<Option<String>>,
-    asked: AtomicBool,
-    notify: Notify,
+    engine_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Daemon {
@@ -112,7 +108,8 @@ impl Daemon {
         let engine = Arc::new(Engine::new(store, policy, groups_path(paths)));
         let inbox = Arc::new(Inbox::default());
         let runtime = start_runtime(paths, &inbox)?;
-        let mailroom = Mailroom::open(paths, &install, &inbox, &runtime)?;
+        let stop = Arc::new(Stop::default());
+        let mailroom = Mailroom::open(paths, &install, Around::new(&inbox, &runtime, &stop))?;
         let outcomes = Arc::clone(&inbox);
         let delivered = move |id, result| outcomes.push(Item::of(Input::Delivered(id, result)));
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
@@ -126,7 +123,8 @@ impl Daemon {
             terminals,
             paths: paths.clone(),
             token: write_token(paths)?,
-            stop: Arc::default(),
+            stop,
+            engine_thread: Mutex::default(),
         });
         let world = World { mailroom, runtime, channels, inbox };
         daemon.inbox.push(Item::of(Input::Start));
@@ -138,10 +136,13 @@ impl Daemon {
     fn start_engine(self: &Arc<Self>, world: World) -> Result<(), Error> {
         let daemon = Arc::clone(self);
         let run = move || daemon.run_engine(&world);
-        std::thread::Builder::new().name("engine".to_owned()).spawn(run).map(drop).map_err(Error::Thread)
+        let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(run).map_err(Error::Thread)?;
+        *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
     }
 
     fn run_engine(&self, world: &World) {
+        let _needed = Needed(&self.stop, "the engine");
         while let Some(items) = self.inbox.take(GROUP_MAX) {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
@@ -153,7 +154,7 @@ impl Daemon {
                 }
                 Err(error) => {
                     tracing::error!(%error, "the store failed");
-                    self.stop.fail(error.to_string());
+                    self.stop.fail(format!("the store failed: {error}"));
                     self.inbox.close();
                     return;
                 }
@@ -166,10 +167,10 @@ impl Daemon {
         let run = move || {
             for tick in 1_u64.. {
                 std::thread::sleep(clock::TICK.duration());
-                if daemon.is_stopping() {
+                if daemon.stop.is_asked() {
                     return;
                 }
-                daemon.inbox.push(Item::of(Input::Sweep(daemon.mailroom.observe())));
+                daemon.inbox.push(Item::of(Input::Sweep(daemon.mailroom.look())));
                 if tick % HOUSEKEEPING_TICKS == 0 {
                     daemon.keep_house();
                 }
@@ -255,44 +256,27 @@ impl Daemon {
 
     /// Waits until the daemon was asked to stop or cannot go on.
     pub async fn stopped(&self) {
-        while !self.is_stopping() {
-            self.stop.notify.notified().await;
-        }
+        self.stop.asked().await;
     }
 
-    /// Ends agents and engine. What was not finished goes on at the next start.
+    /// Ends the engine, then the agents. What was not finished goes on at the next start, which finds agents that ended
+    /// with this run: that is no failure of theirs, so their ends must not be taken in by this one.
     ///
     /// # Errors
-    /// [`Error::StoreFailed`] if that is why it stops.
+    /// [`Error::Failed`] if it could not go on, with the reason.
     pub fn shut_down(&self) -> Result<(), Error> {
         self.stop.ask();
-        self.runtime.shut_down();
         self.inbox.close();
+        let engine = self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(engine) = engine {
+            // A panic of it is known already.
+            drop(engine.join());
+        }
+        self.runtime.shut_down();
         match self.stop.reason() {
-            Some(reason) => Err(Error::StoreFailed(reason)),
+            Some(reason) => Err(Error::Failed(reason)),
             None => Ok(()),
         }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stop.asked.load(Ordering::SeqCst)
-    }
-}
-
-impl Stop {
-    fn ask(&self) {
-        self.asked.store(true, Ordering::SeqCst);
-        self.notify.notify_waiters();
-        self.notify.notify_one();
-    }
-
-    fn fail(&self, reason: String) {
-        *self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(reason);
-        self.ask();
-    }
-
-    fn reason(&self) -> Option<String> {
-        self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }
 
@@ -322,7 +306,8 @@ fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: 
 /// [`Error`] of the store, or when there is no entropy for a new one.
 pub fn open_store(paths: &Paths) -> Result<Store, Error> {
     let install = clock::random().map_err(Error::Entropy)?;
-    Ok(Store::open(paths.data(), state::Options::new(install))?)
+    let options = state::Options { now: Some(clock::wall()), ..state::Options::new(install) };
+    Ok(Store::open(paths.data(), options)?)
 }
 
 /// The canonical directory of the agent groups' folders, as bytes.
@@ -336,10 +321,18 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
     let program = this_program()?;
     let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
-    let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    setup.guarded = guarded(paths);
     let inbox = Arc::clone(inbox);
     let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
     Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
+}
+
+/// What confined agents must not get to see along with the system's programs.
+fn guarded(paths: &Paths) -> Vec<PathBuf> {
+    let home = env::env_lookup("HOME").map(PathBuf::from);
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
 }
 
 /// A new token for every start, in a file only its owner can read.

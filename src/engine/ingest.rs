@@ -154,7 +154,7 @@ impl Intake {
             if let Some((other, message)) = messages::at(cx, txn, self.session, *seq)? {
                 self.over.push(*seq);
                 if other != id && is_open(&message) {
-                    messages::end(cx, txn, other, (state.clone(), Vec::new()), &mut self.effects)?;
+                    messages::end(cx, txn, other, (state.clone(), said.clone()), &mut self.effects)?;
                 }
             }
         }

@@ -1,11 +1,17 @@
 //! The client's side: blocking, because a command does one thing at a time.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::protocol::{LINE_MAX, Request, Response, VERSION};
 use crate::config::Paths;
+
+/// Time a daemon has to greet.
+const GREETING: Duration = Duration::from_secs(10);
 
 /// Why a daemon cannot be talked to.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +33,9 @@ pub enum Error {
     /// The connection broke.
     #[error("the connection to the daemon broke: {0}")]
     Broken(std::io::Error),
+    /// It listens and does not answer.
+    #[error("the daemon does not answer: see what it logs, stop it if it hangs, and start it again")]
+    Silent,
     /// The daemon closed the connection.
     #[error("the daemon closed the connection")]
     Closed,
@@ -50,16 +59,28 @@ impl Client {
     /// # Errors
     /// [`Error::NotRunning`] if there is none, else what went wrong.
     pub fn connect(paths: &Paths) -> Result<Self, Error> {
-        let stream = paths.sockets().iter().find_map(|socket| UnixStream::connect(socket).ok());
+        let noted = std::fs::read(paths.socket_note()).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
+        let stream = noted.iter().chain(paths.sockets()).find_map(|socket| UnixStream::connect(socket).ok());
         let writer = stream.ok_or_else(|| Error::NotRunning { data: paths.data().to_owned() })?;
         let reader = BufReader::new(writer.try_clone().map_err(Error::Broken)?);
         let path = paths.token();
         let token = std::fs::read_to_string(&path).map_err(|source| Error::Token { path, source })?;
         let mut client = Self { writer, reader };
-        match client.ask(&Request::Hello { v: VERSION, token })? {
-            Response::Welcome { .. } => Ok(client),
-            other => Err(unexpected(other)),
+        client.patience(Some(GREETING))?;
+        match client.ask(&Request::Hello { v: VERSION, token }) {
+            Ok(Response::Welcome { .. }) => {}
+            Ok(other) => return Err(unexpected(other)),
+            Err(Error::Broken(error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(Error::Silent),
+            // It was leaving.
+            Err(Error::Broken(_) | Error::Closed) => return Err(Error::NotRunning { data: paths.data().to_owned() }),
+            Err(error) => return Err(error),
         }
+        client.patience(None)?;
+        Ok(client)
+    }
+
+    fn patience(&self, time: Option<Duration>) -> Result<(), Error> {
+        self.writer.set_read_timeout(time).map_err(Error::Broken)
     }
 
     /// Sends a line and waits for the next one.

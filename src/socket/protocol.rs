@@ -1,7 +1,6 @@
 //! The lines of the socket.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::change::ChangeRequest;
 use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
@@ -25,8 +24,8 @@ pub enum Request {
     },
     /// An inbound event.
     Inject {
-        /// The event as it was given.
-        event: Box<RawValue>,
+        /// The event as it was given: text, because JSON within a tagged line could not be kept as it is.
+        event: String,
         /// Only say what would become of it.
         dry_run: bool,
     },
@@ -77,6 +76,9 @@ pub enum Response {
         code: String,
         /// What, where, what to do.
         message: String,
+        /// The client's id of what was said, if it was that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
     },
     /// What became of an event.
     Routed(RoutedJson),
@@ -108,7 +110,7 @@ pub enum Response {
         speaker: Option<String>,
         /// What.
         text: String,
-        /// Names of the files that go with it.
+        /// Paths of the files that go with it.
         files: Vec<String>,
         /// The message it answers.
         in_reply_to: Option<String>,
@@ -117,13 +119,32 @@ pub enum Response {
     Settled {
         /// Its id.
         message: String,
-        /// `completed`, `failed` or `dropped`.
-        state: String,
-        /// Why it failed.
-        error: Option<String>,
-        /// What was said about it when it ended; these may still be on their way.
-        answers: Vec<String>,
+        /// How.
+        #[serde(flatten)]
+        end: End,
     },
+}
+
+/// How a message ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct End {
+    /// `completed`, `failed` or `dropped`.
+    pub state: String,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What was said about it when it ended; these may still be on their way.
+    pub answers: Vec<String>,
+}
+
+impl Response {
+    /// A refusal of something that was said names it.
+    #[must_use]
+    pub fn about(self, said: String) -> Self {
+        match self {
+            Self::Refused { code, message, .. } => Self::Refused { code, message, id: Some(said) },
+            other => other,
+        }
+    }
 }
 
 /// What only a running daemon knows.

@@ -9,14 +9,19 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::protocol::{LINE_MAX, Request, Response, VERSION};
 
 /// Time a client has for its greeting.
 const GREETING: Duration = Duration::from_secs(5);
+/// Time a client has to read what was said last.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 256;
+/// Lines that may wait for a client to read them.
+const WAITING_MAX: usize = 64;
 
 /// What the socket offers: implemented where the daemon is put together.
 pub trait Desk: Send + Sync + 'static {
@@ -27,7 +32,7 @@ pub trait Desk: Send + Sync + 'static {
     fn serve(
         self: Arc<Self>,
         requests: Requests,
-        responses: UnboundedSender<Response>,
+        responses: Sender<Response>,
         uid: u32,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -35,11 +40,16 @@ pub trait Desk: Send + Sync + 'static {
 /// The lines of one client.
 pub struct Requests {
     lines: BufReader<OwnedReadHalf>,
+    /// A line was too long: where the next one begins is not known.
+    lost: bool,
 }
 
 impl Requests {
-    /// The next line. None at the end, or when the connection broke.
+    /// The next line. None at the end, or when the connection broke, or after a line that was too long.
     pub async fn next(&mut self) -> Option<Result<Request, String>> {
+        if self.lost {
+            return None;
+        }
         let mut line = Vec::new();
         let limit = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
         let read = (&mut self.lines).take(limit).read_until(b'\n', &mut line).await.ok()?;
@@ -47,6 +57,7 @@ impl Requests {
             return None;
         }
         if line.last() != Some(&b'\n') && read >= LINE_MAX {
+            self.lost = true;
             return Some(Err(format!("a line has more than {LINE_MAX} bytes")));
         }
         Some(serde_json::from_slice(&line).map_err(|error| format!("not a line of the protocol: {error}")))
@@ -68,9 +79,29 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Accepts connections for ever.
-pub async fn listen<D: Desk>(listener: UnixListener, desk: Arc<D>) {
-    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+/// A socket that is served.
+pub struct Serving {
+    accepting: tokio::task::JoinHandle<()>,
+    places: Arc<Semaphore>,
+}
+
+impl Serving {
+    /// Accepts connections from now on. Only inside a tokio runtime.
+    pub fn start<D: Desk>(listener: UnixListener, desk: Arc<D>) -> Self {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        Self { accepting: tokio::spawn(accept(listener, desk, Arc::clone(&places))), places }
+    }
+
+    /// Accepts no more and gives the clients there are a moment to get their answers.
+    pub async fn close(self) {
+        self.accepting.abort();
+        let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
+        // Whoever stays longer hears the end of the connection.
+        drop(tokio::time::timeout(FAREWELL, self.places.acquire_many(all)).await);
+    }
+}
+
+async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, places: Arc<Semaphore>) {
     loop {
         let accepted = listener.accept().await;
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -93,36 +124,39 @@ pub async fn listen<D: Desk>(listener: UnixListener, desk: Arc<D>) {
 async fn greet<D: Desk>(stream: UnixStream, desk: Arc<D>) {
     let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { return };
     let (reader, writer) = stream.into_split();
-    let mut requests = Requests { lines: BufReader::new(reader) };
-    let (responses, outgoing) = unbounded_channel();
-    let sending = tokio::spawn(send_all(writer, outgoing));
+    let mut requests = Requests { lines: BufReader::new(reader), lost: false };
+    let (responses, outgoing) = channel(WAITING_MAX);
+    let mut sending = tokio::spawn(send_all(writer, outgoing));
     let greeting = tokio::time::timeout(GREETING, requests.next()).await;
-    match greeting {
-        Ok(Some(Ok(Request::Hello { v: VERSION, token }))) if same(&token, desk.token()) => {
-            let version = env!("CARGO_PKG_VERSION").to_owned();
-            let welcome = Response::Welcome { version, pid: std::process::id() };
-            match responses.send(welcome) {
-                Ok(()) => desk.serve(requests, responses, uid).await,
-                Err(_) => drop(responses),
-            }
-        }
-        Ok(Some(Ok(Request::Hello { v, .. }))) if v != VERSION => {
-            let message =
-                format!("the daemon speaks version {VERSION} of the socket, not {v}: use the same Hearth for both");
-            drop(responses.send(Response::Refused { code: "version".to_owned(), message }));
-            drop(responses);
-        }
-        _ => {
-            let message = "the token is wrong or missing: only the user who runs the daemon can talk to it".to_owned();
-            drop(responses.send(Response::Refused { code: "token".to_owned(), message }));
-            drop(responses);
-        }
+    let refusal = match greeting {
+        Ok(Some(Ok(Request::Hello { v: VERSION, token }))) if same(&token, desk.token()) => None,
+        Ok(Some(Ok(Request::Hello { v, .. }))) if v != VERSION => Some((
+            "version",
+            format!("the daemon speaks version {VERSION} of the socket, not {v}: use the same Hearth for both"),
+        )),
+        _ => Some((
+            "token",
+            "the token is wrong or missing: only the user who runs the daemon can talk to it".to_owned(),
+        )),
+    };
+    let first = match &refusal {
+        None => Response::Welcome { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() },
+        Some((code, message)) => Response::Refused { code: (*code).to_owned(), message: message.clone(), id: None },
+    };
+    let sent = responses.send(first).await.is_ok();
+    if sent && refusal.is_none() {
+        desk.serve(requests, responses, uid).await;
+    } else {
+        drop(responses);
     }
-    // The sender ends when the last response handle is gone and everything is written.
-    drop(sending.await);
+    // The sender ends when the last response handle is gone and everything is written; a client that does not read does
+    // not keep its place.
+    if tokio::time::timeout(FAREWELL, &mut sending).await.is_err() {
+        sending.abort();
+    }
 }
 
-async fn send_all(mut writer: OwnedWriteHalf, mut outgoing: UnboundedReceiver<Response>) {
+async fn send_all(mut writer: OwnedWriteHalf, mut outgoing: Receiver<Response>) {
     while let Some(response) = outgoing.recv().await {
         let Ok(mut line) = serde_json::to_vec(&response) else { continue };
         line.push(b'\n');

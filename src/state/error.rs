@@ -133,6 +133,14 @@ pub enum Error {
     /// A text that cannot be part of a key.
     #[error(transparent)]
     Text(#[from] BadText),
+    /// The store has to be migrated, and could not be backed up first.
+    #[error(
+        "the store has an older format, and the backup before its migration failed, so nothing was changed: {source}"
+    )]
+    NoBackup {
+        /// Why.
+        source: Box<super::backup::Error>,
+    },
     /// A file beside the store.
     #[error("{path}: {source}")]
     Io {

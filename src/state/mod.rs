@@ -7,6 +7,7 @@
 #[macro_use]
 mod tables;
 
+pub mod backup;
 pub mod check;
 pub mod dump;
 mod env;
@@ -15,6 +16,7 @@ pub mod error;
 mod filesystem;
 pub mod key;
 mod legacy;
+pub mod lines;
 mod lock;
 pub mod meta;
 pub mod migrate;

@@ -4,13 +4,21 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     reason = "a test fails by panicking, wherever it does"
 )]
+#![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod backup;
+mod cli;
 mod commands;
+mod confine;
 mod delivery;
 mod entities;
+mod fake_api;
+mod host;
 mod lifecycle;
+mod recovery;
 mod routing;
 mod tidy;
 mod world;

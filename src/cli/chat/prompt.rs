@@ -34,6 +34,17 @@ impl Screen {
         matches!(self, Self::Interactive(_))
     }
 
+    /// Says that something typed was not taken.
+    pub(super) fn complain(&mut self, message: &str) -> Done {
+        match self {
+            Self::Plain => {
+                out::error(message);
+                Ok(())
+            }
+            Self::Interactive(printer) => printer.print(format!("hearth: {message}\n")).map_err(Failure::from),
+        }
+    }
+
     /// Shows a message; who speaks is only shown where several may.
     pub(super) fn show(&mut self, speaker: Option<&str>, text: &str, files: &[String]) -> Done {
         let mut shown = printable(text);

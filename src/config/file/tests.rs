@@ -247,21 +247,6 @@ const BAD: &[(&str, usize, &str)] = &[
         "`provider` cannot be \"cloude\"; write \"echo\" or \"command\" or \"claude\"",
     ),
     (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"",
-        4,
-        "has all the rights of your user, because there is no confinement yet; write `unconfined = true`",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"\nunconfined = false",
-        4,
-        "an agent with the provider `claude` has all the rights",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\ncommand = [\"x\"]",
-        4,
-        "an agent with the provider `command` has all the rights",
-    ),
-    (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true",
         4,
         "the provider `command` needs one; add `command = [\"program\", \"argument\"]`",
@@ -501,5 +486,15 @@ proptest::proptest! {
         if let Err(bad) = parse("hearth.toml", &FULL[..FULL.floor_char_boundary(at)]) {
             proptest::prop_assert!(bad.problems.iter().all(|problem| problem.line <= FULL.lines().count()));
         }
+    }
+}
+
+#[test]
+fn whether_an_agent_can_be_confined_is_not_for_the_file_to_say() {
+    for provider in ["claude", "command"] {
+        let command = if provider == "command" { "command = [\"x\"]" } else { "" };
+        let text = format!("schema = 1\n[[agents]]\nfolder = \"a\"\nprovider = \"{provider}\"\n{command}\n");
+        let configure = parse("hearth.toml", &text).unwrap();
+        assert!(matches!(&configure.changes[..], [Change::PutAgent(_, settings)] if !settings.unconfined));
     }
 }

@@ -1,0 +1,93 @@
+//! That the daemon has to stop, and why.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+/// Asked once, heard by everybody who waits or looks.
+#[derive(Debug)]
+pub(super) struct Stop {
+    asked: watch::Sender<bool>,
+    failed: Mutex<Option<String>>,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { asked: watch::Sender::new(false), failed: Mutex::default() }
+    }
+}
+
+impl Stop {
+    /// Asks for the end.
+    pub(super) fn ask(&self) {
+        self.asked.send_replace(true);
+    }
+
+    /// Asks for the end because the daemon cannot go on; the first reason counts.
+    pub(super) fn fail(&self, reason: String) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.ask();
+    }
+
+    /// Whether the end was asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        *self.asked.borrow()
+    }
+
+    /// Waits until the end is asked for.
+    pub(super) async fn asked(&self) {
+        // The sender lives as long as `self`, so waiting cannot fail.
+        drop(self.asked.subscribe().wait_for(|asked| *asked).await);
+    }
+
+    /// Why the daemon cannot go on, if that is the case.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Held by a thread that the daemon cannot do without: if it panics, the daemon stops and the next one goes on.
+pub(super) struct Needed<'a>(pub(super) &'a Stop, pub(super) &'static str);
+
+impl Drop for Needed<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(format!("{} panicked, which is a defect of Hearth", self.1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_before_or_after_hears_it() {
+        let stop = Arc::new(Stop::default());
+        let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let waiting = Arc::clone(&stop);
+        let early = tokio.spawn(async move { waiting.asked().await });
+        tokio.block_on(async {
+            tokio::task::yield_now().await;
+            stop.fail("first".into());
+            stop.fail("second".into());
+            early.await.unwrap();
+            stop.asked().await;
+        });
+        assert_eq!((stop.is_asked(), stop.reason().as_deref()), (true, Some("first")));
+    }
+
+    #[test]
+    fn a_panic_of_a_needed_thread_stops_the_daemon() {
+        let stop = Arc::new(Stop::default());
+        let held = Arc::clone(&stop);
+        let fell = std::thread::spawn(move || {
+            let _needed = Needed(&held, "the engine");
+            panic!("as the test wants");
+        });
+        assert!(fell.join().is_err());
+        assert!(stop.reason().unwrap().starts_with("the engine panicked"));
+    }
+}

@@ -1,0 +1,215 @@
+//! Commands as people type them.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::host::{Host, Running, wait_for};
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn the_first_start_sets_everything_up_and_talks() {
+    let host = Host::new();
+    let ended = host.run(&["up"], b"one\ntwo\n\nthree\n");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    // Lines that were said while the agent started are answered together.
+    let heard: Vec<String> = lines(&ended.stdout).iter().map(|line| line.replace("echo: ", "")).collect();
+    assert_eq!(heard, ["one", "two", "three"], "{ended:#?}");
+    assert!(ended.stderr.contains("data directory: "), "{ended:#?}");
+    host.check();
+    let again = host.run(&["up"], b"four\n");
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), "echo: four\n"), "{again:#?}");
+    let mode = std::fs::metadata(host.data()).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
+}
+
+#[test]
+fn one_question_gets_its_answer_with_and_without_a_daemon() {
+    let mut host = Host::new();
+    assert_eq!(host.done(&["chat", "alone"], b""), "echo: alone\n");
+    host.start();
+    assert_eq!(host.done(&["chat", "with a daemon"], b""), "echo: with a daemon\n");
+    assert_eq!(host.done(&["chat", "!say first\n!answer second\n!answer third"], b""), "first\nsecond\nthird\n");
+    assert_eq!(host.done(&["chat", "!silence"], b""), "");
+    let failed = host.run(&["chat", "!fail no luck"], b"");
+    assert_eq!(failed.code, Some(1), "{failed:#?}");
+    assert!(failed.stdout.contains("no luck"), "{failed:#?}");
+    let json = host.done(&["chat", "--json", "as JSON"], b"");
+    let said: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(said.iter().any(|line| line["is"] == "said" && line["text"] == "echo: as JSON"), "{json}");
+    assert!(said.iter().any(|line| line["is"] == "settled" && line["state"] == "completed"), "{json}");
+    host.check();
+}
+
+#[test]
+fn questions_that_are_asked_at_once_are_all_answered() {
+    let mut host = Host::new();
+    host.start();
+    host.done(&["chat", "first of all"], b"");
+    let asking: Vec<Running> =
+        (0..6).map(|number| Running::start(host.command(&["chat", &format!("question {number}")]), b"")).collect();
+    for (number, asked) in asking.into_iter().enumerate() {
+        let ended = asked.end();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert!(ended.stdout.contains(&format!("question {number}")), "{number}: {ended:#?}");
+    }
+    host.check();
+}
+
+/// Several commands without a daemon want the store, or to be the daemon, at the same time.
+#[test]
+fn commands_without_a_daemon_wait_for_each_other() {
+    let host = Host::with_echo();
+    let chats = (0..3).map(|number| host.command(&["chat", &format!("question {number}")]));
+    let events = (0..3).map(|number| crate::host::event(&format!("m{number}"), "hello").to_string());
+    let running: Vec<Running> = chats.map(|command| Running::start(command, b"")).collect();
+    let injecting: Vec<Running> =
+        events.map(|event| Running::start(host.command(&["inject"]), event.as_bytes())).collect();
+    for ended in injecting.into_iter().map(Running::end) {
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+    }
+    for ended in running.into_iter().map(Running::end) {
+        // The one whose daemon it was may leave before the others are done.
+        let left_alone = ended.stderr.contains("the connection");
+        assert!(ended.code == Some(0) || left_alone, "{ended:#?}");
+    }
+    host.check();
+}
+
+#[test]
+fn both_terminals_see_what_is_said() {
+    let mut host = Host::new();
+    host.start();
+    let mut first = Running::start_open(host.command(&["chat"]));
+    let mut second = Running::start_open(host.command(&["chat"]));
+    wait_for("both to be there", || (host.status()["daemon"]["terminals"] == 2).then_some(()));
+    first.type_line("from the first");
+    first.wait_stdout("echo: from the first\n");
+    second.wait_stdout("echo: from the first\n");
+    second.type_line("from the second");
+    first.wait_stdout("echo: from the second\n");
+    second.wait_stdout("echo: from the second\n");
+    let ends = [first.end(), second.end()];
+    for ended in &ends {
+        assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 2), "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_client_that_is_killed_harms_nobody() {
+    let mut host = Host::new();
+    host.start();
+    let mut chat = Running::start_open(host.command(&["chat"]));
+    chat.type_line("!sleep 1s\nhello");
+    wait_for("the message", || (!host.states().is_empty()).then_some(()));
+    chat.signal(Signal::KILL).end();
+    let inject = Running::start_open(host.command(&["inject"]));
+    inject.signal(Signal::KILL).end();
+    // The answer to the one who went is shown to the next, before the next one's own.
+    let next = host.done(&["chat", "and I"], b"");
+    assert!(next.contains("hello") && next.contains("and I"), "{next}");
+    wait_for("everybody to be gone", || (host.status()["daemon"]["terminals"] == 0).then_some(()));
+    assert_eq!(host.stop().code, Some(0));
+    host.check();
+}
+
+#[test]
+fn flags_stand_before_and_after_the_command() {
+    let host = Host::with_echo();
+    let data = host.data();
+    let data = data.to_str().unwrap();
+    for arguments in [
+        vec!["--json", "status", "--data", data],
+        vec!["--data", data, "status", "--json"],
+        vec!["status", "--json", "--data", data],
+        vec!["--data", data, "--json", "status"],
+    ] {
+        let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+        command.args(&arguments);
+        let ended = Running::start(command, b"").end();
+        assert_eq!(ended.code, Some(0), "{arguments:?} {ended:#?}");
+        let status: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!((&status["chats"], &status["daemon"]), (&1.into(), &Value::Null));
+    }
+    let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    command.arg("status").env("HEARTH_DATA", data);
+    let ended = Running::start(command, b"").end();
+    assert!(ended.code == Some(0) && ended.stdout.contains("not running"), "{ended:#?}");
+}
+
+#[test]
+fn exit_codes_tell_failure_from_wrong_usage() {
+    let host = Host::new();
+    for (arguments, code, word) in [
+        (vec!["nonsense"], 2, "unrecognized"),
+        (vec!["status", "--nonsense"], 2, "--nonsense"),
+        (vec!["apply"], 2, "FILE"),
+        (vec!["chat", ""], 2, "TEXT"),
+        (vec!["status"], 1, "there is no store"),
+        (vec!["check"], 1, "there is no store"),
+        (vec!["apply", "/nonexistent/hearth.toml"], 1, "/nonexistent/hearth.toml"),
+        (vec!["chat", "--agent", "nobody", "hello"], 1, "nobody"),
+    ] {
+        let ended = host.run(&arguments, b"");
+        assert_eq!(ended.code, Some(code), "{arguments:?} {ended:#?}");
+        assert!(ended.stderr.contains(word) && ended.stdout.is_empty(), "{arguments:?} {ended:#?}");
+    }
+    let help = host.run(&["--help"], b"");
+    assert!(help.code == Some(0) && help.stdout.contains("inject") && !help.stdout.contains("  agent "), "{help:#?}");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let mut host = Host::with_echo();
+    let event = crate::host::event("m1", "hello").to_string();
+    let toml = b"schema = 1\n[[agents]]\nfolder = \"other\"\n";
+    for daemon in [false, true] {
+        if daemon {
+            host.start();
+        }
+        let routed = host.done(&["inject", "--dry-run"], event.as_bytes());
+        assert_eq!(serde_json::from_str::<Value>(&routed).unwrap()["outcome"], "routed", "{routed}");
+        assert_eq!(host.done(&["apply", "-", "--dry-run"], toml), "created   agent other\n");
+        assert_eq!((host.states().len(), host.rows("agents").len()), (0, 1));
+    }
+    assert_eq!(host.done(&["apply", "-"], toml), "created   agent other\n");
+    assert_eq!(host.done(&["apply", "-"], toml), "unchanged agent other\n");
+}
+
+#[test]
+fn an_unreadable_configuration_changes_nothing_and_makes_nothing() {
+    let host = Host::new();
+    for (toml, words) in [
+        ("schema = 1\n[[agents]\n", vec!["-:2"]),
+        ("schema = 1\n[[agents]]\nfolder = \"a b\"\n", vec!["folder", "3"]),
+        ("schema = 1\nagnets = 1\n", vec!["agnets", "agents"]),
+        ("\u{0}", vec!["-:1"]),
+    ] {
+        let ended = host.run(&["apply", "-"], toml.as_bytes());
+        assert_eq!(ended.code, Some(1), "{toml:?} {ended:#?}");
+        assert!(words.iter().all(|word| ended.stderr.contains(word)), "{toml:?} {words:?} {ended:#?}");
+    }
+    let binary = host.run(&["apply", "-"], &[0xff, 0xfe, 0x00]);
+    assert!(binary.code == Some(1) && binary.stderr.contains("UTF-8"), "{binary:#?}");
+    assert!(!Path::new(&host.data()).exists(), "a refused file leaves no store behind");
+}
+
+#[test]
+fn a_daemon_is_alone_with_its_data() {
+    let mut host = Host::new();
+    host.start();
+    let second = host.run(&["run"], b"");
+    assert_eq!(second.code, Some(1), "{second:#?}");
+    assert!(second.stderr.contains("is in use by process"), "{second:#?}");
+    // A daemon that was started with another runtime directory is found all the same.
+    let mut command = host.command(&["chat", "found you"]);
+    command.env_remove("XDG_RUNTIME_DIR");
+    let chat = Running::start(command, b"").end();
+    assert_eq!((chat.code, chat.stdout.as_str()), (Some(0), "echo: found you\n"), "{chat:#?}");
+    assert_eq!(host.stop().code, Some(0));
+    assert!(!host.data().join("run/socket").exists());
+}

@@ -1,0 +1,344 @@
+//! A Hearth of real processes: a data directory of its own, the daemon that runs on it, and the commands people type.
+//!
+//! Nothing sleeps for a fixed time: whatever is waited for is looked at again and again, and missed loudly.
+
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// Longest wait for anything that has to happen; a machine under load is slow.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks at something that is waited for.
+const LOOK: Duration = Duration::from_millis(10);
+/// What a daemon logs when it serves.
+const RUNNING: &str = "hearth is running";
+
+/// A data directory and whatever runs on it. Everything ends with it.
+pub(crate) struct Host {
+    dir: tempfile::TempDir,
+    /// Variables of every process besides those that are always set.
+    pub(crate) env: Vec<(String, String)>,
+    daemon: Option<Running>,
+}
+
+/// How a command ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A process that was started and not waited for.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("hearth-").tempdir().unwrap();
+        let runtime = dir.path().join("runtime");
+        std::fs::create_dir(&runtime).unwrap();
+        std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        Self { dir, env: Vec::new(), daemon: None }
+    }
+
+    /// With the chat `telegram/123`, open to everybody, wired to the agent `main`, which is described by `agent`.
+    pub(crate) fn with_agent(agent: &str) -> Self {
+        let host = Self::new();
+        host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}"));
+        host
+    }
+
+    /// With a public chat and an agent that echoes.
+    pub(crate) fn with_echo() -> Self {
+        Self::with_agent("provider = \"echo\"")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    /// A command of `hearth` on this data directory, with nothing of the test's own environment but the search path.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.bare(env!("CARGO_BIN_EXE_hearth"));
+        command.args(arguments).arg("--data").arg(self.data());
+        command
+    }
+
+    /// A program in this Hearth's environment.
+    pub(crate) fn bare(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.dir.path()).env("XDG_RUNTIME_DIR", self.path("runtime"));
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, arguments: &[&str], input: &[u8]) -> Ended {
+        Running::start(self.command(arguments), input).end()
+    }
+
+    /// Runs a command that has to succeed; its standard output.
+    pub(crate) fn done(&self, arguments: &[&str], input: &[u8]) -> String {
+        let ended = self.run(arguments, input);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
+        ended.stdout
+    }
+
+    pub(crate) fn apply(&self, toml: &str) {
+        self.done(&["apply", "-"], toml.as_bytes());
+    }
+
+    /// Injects one message of the chat `telegram/123` and returns what became of it.
+    pub(crate) fn inject(&self, id: &str, text: &str) -> Value {
+        let line = self.done(&["inject"], event(id, text).to_string().as_bytes());
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Starts a daemon and waits until it serves.
+    pub(crate) fn start(&mut self) {
+        self.launch();
+        let daemon = self.daemon.as_mut().unwrap();
+        wait_for("the daemon to serve", || {
+            if let Some(status) = daemon.child.try_wait().unwrap() {
+                panic!("the daemon ended with {status}: {}", daemon.stderr());
+            }
+            daemon.stderr().contains(RUNNING).then_some(())
+        });
+    }
+
+    /// Starts a daemon and waits for nothing.
+    pub(crate) fn launch(&mut self) {
+        assert!(self.daemon.is_none(), "a daemon is running");
+        self.daemon = Some(Running::start(self.command(&["run"]), b""));
+    }
+
+    /// Kills the daemon at once, as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.daemon.take().expect("no daemon was started").signal(Signal::KILL).end();
+    }
+
+    /// Asks the daemon to stop and waits until it did.
+    pub(crate) fn stop(&mut self) -> Ended {
+        self.daemon.take().expect("no daemon was started").signal(Signal::TERM).end()
+    }
+
+    /// Rows of a table with their texts.
+    pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
+        let dump = self.dump(&["--table", table, "--json", "--bodies"]);
+        assert_eq!(dump.code, Some(0), "{dump:#?}");
+        dump.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// `hearth-dump` on this data directory.
+    pub(crate) fn dump(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.bare(env!("CARGO_BIN_EXE_hearth-dump"));
+        command.arg(self.data()).args(arguments);
+        Running::start(command, b"").end()
+    }
+
+    /// Texts of outgoing messages, in order.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.rows("outbound").iter().map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// State of a stored message by its platform id: its name, or the name and what is in it.
+    pub(crate) fn states(&self) -> Vec<Value> {
+        self.rows("messages").into_iter().map(|mut row| row["value"]["state"].take()).collect()
+    }
+
+    /// Waits until there are so many outgoing messages and returns their texts.
+    pub(crate) fn wait_said(&self, count: usize) -> Vec<String> {
+        wait_for(&format!("{count} outgoing messages"), || Some(self.said()).filter(|said| said.len() >= count))
+    }
+
+    /// Waits until every message has ended.
+    pub(crate) fn wait_settled(&self) {
+        wait_for("every message to end", || {
+            let open =
+                |state: &Value| state.get("Completed").or(state.get("Failed")).or(state.get("Dropped")).is_none();
+            (!self.states().iter().any(open)).then_some(())
+        });
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&self.done(&["status", "--json"], b"")).unwrap()
+    }
+
+    /// The store agrees with itself.
+    pub(crate) fn check(&self) {
+        let check = self.run(&["check"], b"");
+        assert_eq!(check.code, Some(0), "{check:#?}");
+    }
+}
+
+/// A chat that everybody may write to and whose every message is for the agent `main`.
+pub(crate) const CHAT: &str = r#"
+[[chats]]
+channel = "telegram"
+platform_id = "123"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+/// An inbound event of the chat `telegram/123`.
+pub(crate) fn event(id: &str, text: &str) -> Value {
+    json!({
+        "channelType": "telegram", "platformId": "123",
+        "message": {"id": id, "kind": "chat", "content": {"text": text, "senderId": "9", "senderName": "Ann"}},
+    })
+}
+
+impl Running {
+    /// Starts a program, gives it its whole input, and collects what it says.
+    pub(crate) fn start(command: Command, input: &[u8]) -> Self {
+        let mut running = Self::start_open(command);
+        let mut stdin = running.child.stdin.take().unwrap();
+        let input = input.to_vec();
+        // A program that does not read its input closes it; that is its business.
+        std::thread::spawn(move || stdin.write_all(&input).ok());
+        running
+    }
+
+    /// Starts a program whose input stays open: write with [`Self::type_line`].
+    pub(crate) fn start_open(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = gather(child.stdout.take().unwrap());
+        let stderr = gather(child.stderr.take().unwrap());
+        Self { child, stdout, stderr }
+    }
+
+    pub(crate) fn type_line(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    pub(crate) fn close_input(&mut self) {
+        self.child.stdin = None;
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(crate) fn signal(self, signal: Signal) -> Self {
+        // One that ended already needs none.
+        kill_process(self.pid(), signal).ok();
+        self
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.stdout.lock().unwrap()).into_owned()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.lock().unwrap()).into_owned()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn try_end(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Waits for its end and for everything it said.
+    pub(crate) fn end(mut self) -> Ended {
+        self.close_input();
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.try_end() {
+                break status;
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "a program does not end; so far it said\n{}\n{}",
+                self.stdout(),
+                self.stderr()
+            );
+            std::thread::sleep(LOOK);
+        };
+        // Whoever inherited its output may live on; what was said until now is complete when both streams are idle.
+        wait_for("the output", || {
+            (Arc::strong_count(&self.stdout) == 1 && Arc::strong_count(&self.stderr) == 1).then_some(())
+        });
+        Ended { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
+    }
+
+    /// Waits until it said something on standard output.
+    pub(crate) fn wait_stdout(&mut self, text: &str) {
+        let mut looks = || self.stdout().contains(text).then_some(());
+        wait_for_or(&format!("{text:?} on standard output"), &mut looks, || {
+            format!("{}\n{}", self.stdout(), self.stderr())
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It ended already, in most cases.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if std::thread::panicking() {
+            eprintln!("--- a program said\n{}\n{}", self.stdout(), self.stderr());
+        }
+    }
+}
+
+/// Collects a stream; the collecting thread gives up its handle at the end of the stream.
+fn gather(stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let gathered = Arc::clone(&said);
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let read = match reader.fill_buf() {
+                Ok([]) | Err(_) => return,
+                Ok(bytes) => {
+                    gathered.lock().unwrap().extend_from_slice(bytes);
+                    bytes.len()
+                }
+            };
+            reader.consume(read);
+        }
+    });
+    said
+}
+
+/// Looks until there is something; fails when it takes too long.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    wait_for_or(what, &mut look, String::new)
+}
+
+fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, detail: impl Fn() -> String) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{what}: waited for {PATIENCE:?} in vain; {}", detail());
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether a process runs; a dead one may wait for its parent for a while.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).is_some_and(|state| state != 'Z')
+}
