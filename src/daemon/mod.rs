@@ -21,6 +21,7 @@ use crate::model::address::{Address, ChannelName};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
+use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 use crate::runtime::process::{ProcessRuntime, Setup};
 use crate::state::{self, Store};
@@ -200,6 +201,16 @@ impl Daemon {
             self.inbox.push(item);
         }
         heard.await.map_err(|_| "the daemon is stopping".to_owned())?
+    }
+
+    /// What a sweep would cause, now or at another time. Nothing of it happens.
+    ///
+    /// # Errors
+    /// What to tell whoever asked: the store failed.
+    pub fn rehearse_sweep(&self, at: Option<Timestamp>) -> Heard {
+        let now = self.clock.now();
+        let moment = at.map_or(now, |at| now.at(at));
+        self.engine.rehearse(Input::Sweep(Vec::new()), moment).map_err(|error| error.to_string())
     }
 
     /// Tells the engine that somebody is there to take what waits for an address.

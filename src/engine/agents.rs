@@ -1,7 +1,7 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
-use super::configure::{Aftermath, Made, report};
-use super::{Cx, Result, export, lifecycle, readable, sessions, wirings};
+use super::configure::{self, Aftermath, Made, report};
+use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -41,6 +41,8 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     agent.archived = Some(cx.now.wall);
     cx.db.agents.put(txn, &id, &agent)?;
     cx.db.agents_by_folder.delete(txn, &Text::from(folder))?;
+    rights::forget_agent(cx, txn, id)?;
+    configure::forget_default(cx, txn, folder)?;
     // Destinations first: each wiring looks for its own among those that are left.
     for (key, _) in cx.db.destinations.collect_prefix(txn, &id, usize::MAX)? {
         cx.db.destinations.delete(txn, &key)?;

@@ -83,6 +83,17 @@ impl Engine {
         }
     }
 
+    /// What an input would answer at some moment. Nothing of it is ever committed, so this may run beside the thread that
+    /// writes; it waits for that thread's transaction.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    pub fn rehearse(&self, input: Input, now: Moment) -> Result<crate::model::report::Reply, state::Error> {
+        let one = Submission { input, dry_run: true };
+        let undone = self.store.write(|db, txn| Self::one(self.cx(db, now, Care::Plain), txn, &one));
+        Undo::answer(undone).map(|applied| applied.reply)
+    }
+
     /// Commits one input by itself. One that finds no room did nothing, and is a fault of its own.
     fn alone(&self, one: &Submission, now: Moment, care: Care) -> Result<Answer, state::Error> {
         match self.run(std::slice::from_ref(one), now, care) {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Applied, Cx, Result, agents, pattern, people, wirings};
+use super::prune::{self, Named};
+use super::{Applied, Cx, Result, agents, destinations, pattern, people, rights, wirings};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
-use crate::model::entity::{Engage, Origin};
+use crate::model::entity::{Engage, Folder, Origin};
 use crate::model::id::AgentId;
 use crate::model::report::{Action, ChangeReport, Reply};
 use crate::state::Write;
@@ -13,12 +14,17 @@ use crate::state::Write;
 /// Makes the entities be as described. The first change that cannot be made refuses the whole.
 pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) -> Result<Applied> {
     let mut reports = Vec::new();
+    let named = Named::of(&configure.changes);
     let mut after = Aftermath::default();
     for change in configure.changes {
         if let Some(reason) = decide_form(&change) {
             return Ok(Applied::refused("invalid", reason));
         }
-        match put(cx, txn, change, configure.origin, &mut after)? {
+        let made = match change {
+            Change::Prune => prune::prune(cx, txn, &named, &mut after)?,
+            change => put(cx, txn, change, configure.origin, &mut after)?,
+        };
+        match made {
             Ok(mut made) => reports.append(&mut made),
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
@@ -54,6 +60,15 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, after),
         Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), after),
         Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, after),
+        Change::DenyChat(channel, id) => destinations::deny(cx, txn, (&channel, &id), true),
+        Change::AllowChat(channel, id) => destinations::deny(cx, txn, (&channel, &id), false),
+        Change::Grant(user, role) => rights::grant(cx, txn, (&user, &role), origin),
+        Change::Revoke(user, role) => rights::revoke(cx, txn, &user, &role),
+        Change::AddMember(folder, user) => rights::add_member(cx, txn, (&folder, &user), origin),
+        Change::RemoveMember(folder, user) => rights::remove_member(cx, txn, &folder, &user),
+        Change::AddDestination(folder, name, to) => destinations::add(cx, txn, (&folder, &name), &to, after),
+        Change::RemoveDestination(folder, name) => destinations::remove(cx, txn, (&folder, &name), after),
+        Change::Prune => Ok(Ok(Vec::new())),
     }
 }
 
@@ -84,4 +99,14 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
     };
     cx.db.settings.put(txn, &(), settings)?;
     Ok(Ok(vec![report("settings".to_owned(), action)]))
+}
+
+/// An agent that was removed is nobody's default.
+pub(super) fn forget_default(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder) -> Result<()> {
+    match cx.db.settings.get(txn, &())? {
+        Some(settings) if settings.default_agent.as_ref() == Some(folder) => {
+            cx.db.settings.put(txn, &(), &Settings { default_agent: None, ..settings })
+        }
+        _ => Ok(()),
+    }
 }

@@ -78,6 +78,7 @@ pub(super) fn abandon(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, said
 pub(super) fn say(cx: &Cx<'_>, txn: &mut Write<'_>, notice: Outbound, effects: &mut Vec<Effect>) -> Result<OutboundId> {
     let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, &notice)?;
+    index_reply(cx, txn, id, &notice)?;
     enter_lane(cx, txn, id, &notice, effects)?;
     Ok(id)
 }
@@ -142,6 +143,7 @@ fn store_said(
 ) -> Result<OutboundId> {
     let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, outbound)?;
+    index_reply(cx, txn, id, outbound)?;
     cx.db.outbound_by_wire.put(txn, &(session, Text::new(said.wire_id.as_str())?), &id)?;
     // What is never sent has no number: its number may be used or impossible.
     if !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. }) {
@@ -154,6 +156,14 @@ fn store_said(
         }
     })?;
     Ok(id)
+}
+
+/// Makes it possible to find what was said about a message.
+fn index_reply(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
+    match outbound.in_reply_to {
+        Some(message) => cx.db.outbound_by_message.put(txn, &(message, id), &()),
+        None => Ok(()),
+    }
 }
 
 /// Highest number an agent may use; the wire writes numbers with 16 digits.

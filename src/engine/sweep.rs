@@ -8,6 +8,7 @@ use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::mailbox::Observation;
 use crate::model::message::{Due, MessageState};
+use crate::model::report::{Caused, Reply};
 use crate::model::time::Awake;
 use crate::state::Write;
 
@@ -20,7 +21,8 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     for part in [judge_all, ripen_messages, places::fill, ripen_outbound, attempt_again, remove::resume] {
         cx.apart(txn, &mut effects, |txn, effects| part(cx, txn, effects))?;
     }
-    Ok(Applied::done(effects))
+    let caused = effects.iter().map(Caused::from).collect();
+    Ok(Applied::new(Reply::Swept(caused), effects))
 }
 
 fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Result<()> {

@@ -33,7 +33,7 @@ pub use key::{KeyPart, Prefix};
 pub use meta::{Meta, Number};
 pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
-pub use store::{Options, Reader, Store};
+pub use store::{Options, Reader, Store, look_at_place};
 pub use table::{Index, Table};
 pub use tables::{About, Kind, Visitor};
 pub use text_key::{BadText, ForeignKey, RouteKey, Text};

@@ -115,6 +115,52 @@ impl Reader {
         let txn = begin_read(&self.env)?;
         work(&self.tables, &txn)
     }
+
+    /// What is used and what is left in the store of a data directory, beside the daemon that writes it.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn usage(&self, data: &Path) -> Result<Usage> {
+        let options = Options::new(0);
+        let dir = data.join("store");
+        let reserved = room::reserved(&dir.join(RESERVE), options.reserve_bytes);
+        self.usage_of(&dir, &options, reserved)
+    }
+
+    /// Slots that readers have used at once, and how many there are.
+    #[must_use]
+    pub fn readers(&self) -> (u32, u32) {
+        let info = self.env.info();
+        (info.number_of_readers, info.maximum_number_of_readers)
+    }
+
+    fn usage_of(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Usage> {
+        let (info, stat) = (self.env.info(), self.env.unnamed_database_stat());
+        let (used, max) = self.read(|db, txn| {
+            let settings = db.settings.get(txn, &())?;
+            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
+        })?;
+        let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
+        let missing = if reserved { 0 } else { options.reserve_bytes };
+        Ok(Usage {
+            used,
+            limit: max.unwrap_or(options.max_bytes).min(map - map / 5),
+            free: room::free_bytes(dir)?,
+            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
+            needed: options.margin_bytes.saturating_add(missing),
+        })
+    }
+}
+
+/// The file that keeps room on the disk.
+const RESERVE: &str = "reserve";
+
+/// What people should know of where the store of a data directory lies.
+///
+/// # Errors
+/// [`Error::FileSystem`] where it cannot live.
+pub fn look_at_place(data: &Path) -> Result<Vec<String>> {
+    filesystem::check(&data.join("store"))
 }
 
 /// A store that is being made, in a directory that nobody else knows.
@@ -330,20 +376,7 @@ impl Store {
     /// # Errors
     /// Those of looking.
     pub fn usage(&self) -> Result<Usage> {
-        let (info, stat) = (self.reader.env.info(), self.reader.env.unnamed_database_stat());
-        let (used, max) = self.read(|db, txn| {
-            let settings = db.settings.get(txn, &())?;
-            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
-        })?;
-        let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
-        let missing = if self.has_reserve() { 0 } else { self.options.reserve_bytes };
-        Ok(Usage {
-            used,
-            limit: max.unwrap_or(self.options.max_bytes).min(map - map / 5),
-            free: room::free_bytes(&self.dir)?,
-            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
-            needed: self.options.margin_bytes.saturating_add(missing),
-        })
+        self.reader.usage_of(&self.dir, &self.options, self.has_reserve())
     }
 
     /// Whether the reserve is there.
@@ -369,7 +402,7 @@ impl Store {
     }
 
     fn reserve_path(&self) -> PathBuf {
-        self.dir.join("reserve")
+        self.dir.join(RESERVE)
     }
 }
 

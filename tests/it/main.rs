@@ -11,6 +11,7 @@
 
 mod backup;
 mod cli;
+mod commands;
 mod confine;
 mod delivery;
 mod effects_dropped;

@@ -31,10 +31,10 @@ const PROMPT_MESSAGES: u32 = 10;
 /// Incarnations of one agent that run at once when the file does not say.
 const PARALLEL: u32 = 4;
 
-const PROVIDERS: [(&str, ProviderKind); 3] =
+pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
 
-const TRUSTS: [(&str, Trust); 3] =
+pub(super) const TRUSTS: [(&str, Trust); 3] =
     [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
 
 /// Variables that the runner sets for the agent; a configured one would be lost or do harm.

@@ -186,6 +186,12 @@ fn every_field_is_read_and_every_default_is_known() {
 }
 
 #[test]
+fn what_is_written_is_read_again() {
+    let text = write::write(&full());
+    assert_eq!(parse("hearth.toml", &text).unwrap().changes, full(), "{text}");
+}
+
+#[test]
 fn a_file_without_entities_changes_nothing() {
     for text in ["schema = 1", "\u{feff}schema = 1\r\n", "# nothing\nschema = 0x1\nagents = []\n"] {
         assert_eq!(parse("hearth.toml", text).unwrap().changes, Vec::new(), "{text:?}");

@@ -31,6 +31,12 @@ pub(super) fn indexes(check: &mut Check<'_, '_>) -> Result<()> {
     )?;
     check.agree(
         &db.outbound,
+        &db.outbound_by_message,
+        |id, outbound| outbound.in_reply_to.map(|message| ((message, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.agree(
+        &db.outbound,
         &db.lanes,
         |id, outbound| {
             let undelivered = matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. });

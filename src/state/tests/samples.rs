@@ -286,12 +286,18 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         if matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. }) {
             db.lanes.put(txn, &(channel, chat, thread, id), &())?;
         }
+        if let Some(message) = outbound.in_reply_to {
+            db.outbound_by_message.put(txn, &(message, id), &())?;
+        }
         db.outbound.put(txn, &id, &outbound)?;
     }
     db.lane_heads.put(txn, &(Awake::new(1, 60_800), OutboundId::new(2)), &())?;
     db.lane_heads.put(txn, &(Awake::new(1, 900), OutboundId::new(4)), &())?;
     db.outbound_later.put(txn, &(at(70), OutboundId::new(5)), &())?;
     let notice = Outbound { author: Author::Hearth, ..outbound(9, OutState::Abandoned { at: at(9) }, None).1 };
+    if let Some(message) = notice.in_reply_to {
+        db.outbound_by_message.put(txn, &(message, OutboundId::new(9)), &())?;
+    }
     db.outbound.put(txn, &OutboundId::new(9), &notice)
 }
 

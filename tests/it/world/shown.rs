@@ -52,7 +52,7 @@ fn record(record: &Record) -> String {
 
 pub(crate) fn reply_line(reply: &Reply) -> String {
     match reply {
-        Reply::Done => "done".to_owned(),
+        Reply::Done | Reply::Swept(_) => "done".to_owned(),
         Reply::Refused(refusal) => format!("refused {}: {}", refusal.code, refusal.message),
         Reply::Routed(report) => {
             let reason = report.reason.map_or("", |reason| reason.as_str());
