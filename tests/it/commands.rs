@@ -104,7 +104,6 @@ fn values_are_refused_as_in_a_file() {
             "`max_parallel` cannot be 0; write a number from 1 to 1000",
         ),
         (&["agents", "add", "a", "--max-parallel", "x"], 1, "`max_parallel` is a string; write a whole number"),
-        (&["agents", "add", "a", "--provider", "claude"], 1, "write `unconfined = true` in it"),
         (&["agents", "add", "../a"], 1, "`../a` cannot be an agent's folder"),
         (&["agents", "add", "a", "--env", "HOME=/"], 1, "`HOME` is set by Hearth"),
         (&["chats", "add", "telegram/1", "--unknown-senders", "ask"], 1, "`unknown_senders` cannot be \"ask\""),
