@@ -6,7 +6,7 @@ use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::journal::Event;
-use crate::model::mailbox::{Answer, Collection, Found, Record};
+use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::state::Write;
 
@@ -53,13 +53,15 @@ impl Intake {
         let Found { record, files } = found;
         match record {
             Record::Unreadable { file, reason } => self.refuse(cx, txn, file, reason)?,
-            Record::Claim { incarnation, .. } | Record::End { incarnation, .. } if self.live != Some(incarnation) => {
-                let file = files.first().cloned().unwrap_or_default();
-                self.refuse(cx, txn, file, format!("incarnation {incarnation} has been closed"))?;
-            }
-            Record::Said(said) if self.live != Some(said.incarnation) => {
-                let reason = format!("incarnation {} has been closed", said.incarnation);
-                self.refuse(cx, txn, format!("out/{}.json", said.wire_id), reason)?;
+            Record::Claim { incarnation, .. }
+            | Record::End { incarnation, .. }
+            | Record::Said(Said { incarnation, .. })
+                if self.live != Some(incarnation) =>
+            {
+                if !self.was_taken_in(cx, txn, &record)? {
+                    let file = files.first().cloned().unwrap_or_default();
+                    self.refuse(cx, txn, file, format!("incarnation {incarnation} has been closed"))?;
+                }
             }
             Record::Claim { seq, incarnation } => {
                 if self.claim(cx, txn, seq, incarnation)? {
@@ -83,16 +85,39 @@ impl Intake {
         Ok(())
     }
 
+    /// Whether a file of an incarnation that was closed is one that was taken in before and could not be removed yet.
+    fn was_taken_in(&self, cx: &Cx<'_>, txn: &Write<'_>, record: &Record) -> Result<bool> {
+        match record {
+            Record::Claim { seq, incarnation } => match messages::at(cx, txn, self.session, *seq)? {
+                Some((id, _)) => Ok(journal::last_of_message(cx, txn, id)?.contains(&Event::Claimed(*incarnation))),
+                None => Ok(false),
+            },
+            Record::End { seq, answers, .. } => {
+                for answer in answers {
+                    if let Answer::Read(said) = answer
+                        && !outbox::is_known(cx, txn, self.session, &said.wire_id)?
+                    {
+                        return Ok(false);
+                    }
+                }
+                Ok(messages::at(cx, txn, self.session, *seq)?.is_some_and(|(_, message)| !is_open(&message)))
+            }
+            Record::Said(said) => outbox::is_known(cx, txn, self.session, &said.wire_id),
+            Record::Leftover(_) | Record::Unreadable { .. } => Ok(false),
+        }
+    }
+
     /// Notes that a file was not taken in; once, however often it is found before it is removed.
     fn refuse(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, file: String, reason: String) -> Result<()> {
-        let event = Event::FileRefused { file, reason };
         let noted = match &mut self.noted {
             Some(noted) => noted,
             None => self.noted.insert(journal::last_of_session(cx, txn, self.session)?),
         };
-        if noted.contains(&event) {
+        let same = |event: &Event| matches!(event, Event::FileRefused { file: known, .. } if *known == file);
+        if noted.iter().any(same) {
             return Ok(());
         }
+        let event = Event::FileRefused { file, reason };
         noted.push(event.clone());
         journal::of_session(cx, txn, self.session, event)
     }
@@ -135,7 +160,7 @@ impl Intake {
         TurnEnd { also, error, answers }: TurnEnd,
     ) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
-            let file = format!("ack/{seq}.{incarnation}");
+            let file = format!("ack/{seq}.{incarnation}.{}.json", if error.is_some() { "failed" } else { "completed" });
             self.refuse(cx, txn, file, format!("the session has no message {seq}"))?;
             return Ok(false);
         };

@@ -24,6 +24,15 @@ pub(super) fn last_of_session(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) 
     Ok(events)
 }
 
+/// What was last noted of a message: more than there can be claims of it.
+pub(super) fn last_of_message(cx: &Cx<'_>, txn: &Write<'_>, message: MessageId) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    for ((_, id), ()) in cx.db.journal_by_message.collect_last(txn, &message, LAST_MAX)? {
+        events.extend(cx.db.journal.get(txn, &id)?.map(|entry| entry.event));
+    }
+    Ok(events)
+}
+
 /// How many those are.
 const LAST_MAX: usize = 500;
 

@@ -7,7 +7,7 @@ use hearth::model::entity::Folder;
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Collection, Found, Target};
+use hearth::model::mailbox::{Collection, Found, Record, Target};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
@@ -42,9 +42,22 @@ fn a_file() -> impl Strategy<Value = Found> {
     })
 }
 
+fn writer(found: &Found) -> u32 {
+    match &found.record {
+        Record::Claim { incarnation, .. } | Record::End { incarnation, .. } => *incarnation,
+        Record::Said(said) | Record::Leftover(said) => said.incarnation,
+        Record::Unreadable { .. } => 0,
+    }
+}
+
 fn a_collection() -> impl Strategy<Value = Input> {
-    (proptest::collection::vec(a_file(), 1..4), proptest::option::weighted(0.2, 1..3_u32))
-        .prop_map(|(found, closes)| Input::Collected(Collection { session: S, found, closes }))
+    (proptest::collection::vec(a_file(), 1..4), proptest::option::weighted(0.2, 1..3_u32)).prop_map(
+        |(mut found, closes)| {
+            // The end of an incarnation is also the begin of the next one, which has written nothing before.
+            found.retain(|found| closes.is_none_or(|number| writer(found) <= number));
+            Input::Collected(Collection { session: S, found, closes })
+        },
+    )
 }
 
 fn a_result() -> impl Strategy<Value = Input> {
