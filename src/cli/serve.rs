@@ -52,7 +52,10 @@ impl Served {
         let inside = tokio.enter();
         let listener = server::bind(socket).map_err(|source| failed(socket, source))?;
         let note = paths.socket_note();
-        std::fs::write(&note, socket.as_os_str().as_bytes()).map_err(|source| failed(&note, source))?;
+        if let Err(error) = std::fs::write(&note, socket.as_os_str().as_bytes()) {
+            // Clients with the same runtime directory find it all the same.
+            tracing::warn!(note = %note.display(), %error, "where the daemon listens could not be noted");
+        }
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
         Ok(Self { daemon, serving, tokio })

@@ -5,8 +5,6 @@
 //! them and hands the effects on. Nothing else writes.
 
 use std::collections::HashMap;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +29,7 @@ mod mailroom;
 mod perform;
 pub mod setup;
 mod stop;
+mod token;
 
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
@@ -120,7 +119,7 @@ impl Daemon {
             runtime: Arc::clone(&runtime),
             terminals,
             paths: paths.clone(),
-            token: write_token(paths)?,
+            token: token::renew(&paths.token())?,
             stop,
             engine_thread: Mutex::default(),
         });
@@ -309,25 +308,6 @@ fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, 
     let inbox = Arc::clone(inbox);
     let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
     Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
-}
-
-/// A new token for every start, in a file only its owner can read.
-fn write_token(paths: &Paths) -> Result<String, Error> {
-    let bytes: [u8; 32] = clock::entropy().map_err(Error::Entropy)?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = paths.token();
-    let failed = |source| Error::Io { path: path.clone(), source };
-    let temporary = path.with_extension("new");
-    if let Err(error) = std::fs::remove_file(&temporary)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(failed(error));
-    }
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
-    file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&temporary, &path).map_err(failed)?;
-    Ok(token)
 }
 
 /// This program, also after its file was replaced by an upgrade.

@@ -131,6 +131,11 @@ impl Host {
         self.daemon.take().expect("no daemon was started").signal(Signal::KILL).end();
     }
 
+    /// Waits until the daemon ended by itself.
+    pub(crate) fn ended(&mut self) -> Ended {
+        self.daemon.take().expect("no daemon was started").end()
+    }
+
     /// Asks the daemon to stop and waits until it did.
     pub(crate) fn stop(&mut self) -> Ended {
         self.daemon.take().expect("no daemon was started").signal(Signal::TERM).end()

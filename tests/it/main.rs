@@ -13,3 +13,4 @@ mod cli;
 mod host;
 mod recovery;
 mod tidy;
+mod trouble;
