@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Clock};
-use crate::config::{BadPlace, Paths, env};
+use crate::config::{BadPlace, Paths, env, seams};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::input::Input;
@@ -23,6 +23,7 @@ use crate::runtime::Runtime;
 use crate::runtime::process::{ProcessRuntime, Setup};
 use crate::state::{self, Store};
 
+mod crash;
 mod desk;
 mod inbox;
 mod mailroom;
@@ -108,7 +109,10 @@ impl Daemon {
         let stop = Arc::new(Stop::default());
         let mailroom = Mailroom::open(paths, &install, Around::new(&inbox, &runtime, &stop))?;
         let outcomes = Arc::clone(&inbox);
-        let delivered = move |id, result| outcomes.push(Item::of(Input::Delivered(id, result)));
+        let delivered = move |id, result| {
+            crash::point("delivered");
+            outcomes.push(Item::of(Input::Delivered(id, result)));
+        };
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
         let channels = HashMap::from([(ChannelName::new(terminal::NAME)?, terminal::as_channel(&terminals))]);
         let daemon = Arc::new(Self {
@@ -143,11 +147,14 @@ impl Daemon {
         while let Some(items) = self.inbox.take(GROUP_MAX) {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
+            crash::point("taken");
             match self.engine.commit(&group, self.clock.now()) {
                 Ok(done) => {
+                    crash::point("committed");
                     for (answer, to) in done.into_iter().zip(answers) {
                         answer_and_perform(world, answer, to);
                     }
+                    crash::point("performed");
                 }
                 Err(error) => {
                     tracing::error!(%error, "the store failed");
@@ -259,7 +266,9 @@ impl Daemon {
             // A panic of it is known already.
             drop(engine.join());
         }
+        crash::point("stopped-engine");
         self.runtime.shut_down();
+        crash::point("stopped-agents");
         match self.stop.reason() {
             Some(reason) => Err(Error::Failed(reason)),
             None => Ok(()),
@@ -302,11 +311,14 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 }
 
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
-    let program = this_program()?;
+    let program = seams::runner().map_or_else(this_program, Ok)?;
     let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
     let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
     let inbox = Arc::clone(inbox);
-    let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
+    let events = move |event| {
+        crash::point("runtime-event");
+        inbox.push(Item::of(Input::Runtime(event)));
+    };
     Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
 }
 
