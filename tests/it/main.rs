@@ -10,7 +10,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
 mod cli;
+mod crash;
 mod host;
+mod raw;
 mod recovery;
 mod tidy;
 mod trouble;
