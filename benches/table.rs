@@ -36,7 +36,11 @@ fn main() {
             }
         }
     }
-    let table = render(&groups);
+    let mut table = render(&groups);
+    if let Ok(house) = std::fs::read_to_string(target.join("bench-house.md")) {
+        table.push('\n');
+        table.push_str(&house);
+    }
     print!("{table}");
     std::fs::write(root().join("benches/RESULTS.md"), table).unwrap();
 }

@@ -126,3 +126,15 @@ fn raw_tables(env: &heed::Env) -> [RawTable; TABLES] {
         });
     opened.unwrap().unwrap_commit()
 }
+
+/// The time of one row put and committed by raw LMDB.
+#[allow(dead_code, reason = "this module is part of several benchmarks, not all need the bare commit")]
+pub(crate) fn one_commit(ground: &Ground, number: usize) -> Duration {
+    let env = raw(ground);
+    let [table, ..] = raw_tables(&env);
+    let begin = now();
+    let mut txn = raw_write(&env);
+    table.put(&mut txn, &number.to_be_bytes(), &[7; 200]).unwrap();
+    txn.commit().unwrap();
+    now() - begin
+}

@@ -1,17 +1,16 @@
-//! `hearth apply FILE`.
+//! `hearth apply FILE` and `hearth export`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::local::{Host, host};
-use super::{Done, Failure, out};
-use crate::config::{Paths, file};
-use crate::model::input::Input;
-use crate::model::report::Reply;
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::shape::ConfiguredJson;
+use super::{Done, Failure, change, configuration, out};
+use crate::config::Paths;
+use crate::config::file::write;
+use crate::model::configure::{Change, Configure};
+use crate::model::entity::Hold;
+use crate::socket::change::ChangeRequest;
+use crate::state::Reader;
 
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
@@ -20,31 +19,53 @@ pub(super) struct ApplyArgs {
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
+    /// Remove what an earlier file made and this one does not name
+    #[arg(long)]
+    prune: bool,
 }
 
-/// Makes the entities be as a file says, all of them or none.
+/// Makes the entities be as a file says, all of them or none. People see what will change before it does.
 pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
-    let text = read(args)?;
-    // Checked here as well, so that a bad file is refused before a store is made for it.
-    let configure = file::parse(&args.file.display().to_string(), &text)?;
-    let changes = match host(paths)? {
-        Host::Daemon(mut client) => match client.ask(&Request::Apply { toml: text, dry_run: args.dry_run })? {
-            Response::Configured(changes) => changes,
-            other => return Err(unexpected(other).into()),
-        },
-        Host::Store(local) => match local.submit(Input::Configure(configure), args.dry_run)? {
-            Reply::Configured(changes) => ConfiguredJson::from(changes.as_slice()),
-            Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) => return Err(Failure::Failed("an unexpected answer".to_owned())),
-        },
-    };
-    if json {
-        return out::json(&changes);
+    let name = args.file.display().to_string();
+    let plan =
+        ChangeRequest { toml: read(args)?, from_file: true, prune: args.prune, dry_run: true, ..Default::default() };
+    warn_of_unconfined(&plan.configure(&name)?);
+    let diff = change::diff(&configuration::read(paths)?, &plan, &name)?;
+    let mut planned = change::submit(paths, &plan, &name)?;
+    change::explain(&mut planned, &diff);
+    if args.dry_run {
+        return change::print(&planned, json);
     }
-    for change in changes.changes {
-        out::line(&format!("{:9} {}", change.action, change.entity))?;
+    if !json {
+        change::print(&planned, false)?;
     }
-    Ok(())
+    let mut done = change::submit(paths, &ChangeRequest { dry_run: false, ..plan }, &name)?;
+    change::explain(&mut done, &diff);
+    match (json, done == planned) {
+        (true, _) | (false, false) => change::print(&done, json),
+        (false, true) => Ok(()),
+    }
+}
+
+/// Writes the whole configuration as a file that changes nothing when it is applied.
+pub(super) fn export(paths: &Paths, json: bool) -> Done {
+    let configuration = Reader::open(paths.data())?.read(configuration::collect)?;
+    let toml = write::write(&configuration.changes());
+    if json { out::json(&serde_json::json!({ "toml": toml })) } else { out::line(toml.trim_end()) }
+}
+
+/// Such agents are accepted, since the daemon may run where they can be confined; here they would not start.
+fn warn_of_unconfined(configure: &Configure) {
+    let Err(why) = agent_runner::confine::support() else { return };
+    for change in &configure.changes {
+        if let Change::PutAgent(folder, settings) = change
+            && settings.hold(false) == Hold::NeedsUnconfined
+        {
+            let what =
+                "does not start here unless it is given `unconfined = true`, and with that all rights of your user";
+            out::note(&format!("warning: agent {folder} {what}: {why}"));
+        }
+    }
 }
 
 /// Longest file that is read.

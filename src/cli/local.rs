@@ -10,6 +10,7 @@ use crate::daemon::{self, groups_path, open_store};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::input::Input;
 use crate::model::report::Reply;
+use crate::model::time::Timestamp;
 use crate::socket::client::{Client, Error};
 use crate::state;
 
@@ -72,8 +73,14 @@ fn open(paths: &Paths) -> Result<Local, daemon::Error> {
 impl Local {
     /// Carries out one input.
     pub(super) fn submit(&self, input: Input, dry_run: bool) -> Result<Reply, Failure> {
+        self.submit_at(input, dry_run, None)
+    }
+
+    /// Carries out one input as if it were another time.
+    pub(super) fn submit_at(&self, input: Input, dry_run: bool, at: Option<Timestamp>) -> Result<Reply, Failure> {
         let group = [Submission { input, dry_run }];
-        let answer = self.engine.commit(&group, clock::once(self.run))?.pop();
+        let now = clock::once(self.run);
+        let answer = self.engine.commit(&group, at.map_or(now, |at| now.at(at)))?.pop();
         match answer {
             Some(Ok(applied)) => self.go_on(applied),
             Some(Err(error)) => Err(error.into()),

@@ -4,19 +4,40 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::Paths;
 
+mod agents;
 mod apply;
+mod backup;
+mod change;
 mod chat;
+mod chats;
 mod check;
+mod configuration;
+mod destinations;
+mod doctor;
+mod dropped;
+mod entity;
 mod inject;
 mod line;
 mod local;
 mod out;
+mod progress;
+mod rows;
+mod selftest;
 mod serve;
+mod sessions;
+mod shell;
+mod since;
 mod status;
+mod store;
+mod sweep;
+mod users;
+mod why;
+mod wirings;
+mod words;
 
 /// A host daemon for personal AI agents.
 #[derive(Debug, Parser)]
@@ -49,12 +70,68 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Make agents, users and chats be as a file says
     Apply(apply::ApplyArgs),
+    /// Write the whole configuration as a file
+    Export,
     /// Take inbound events, one JSON object per line on standard input
     Inject(inject::InjectArgs),
+    /// Explain what became of a message, and why
+    Why(why::WhyArgs),
+    /// List what was refused, newest first
+    Dropped(dropped::DroppedArgs),
+    /// Look at what is due, once
+    Sweep(sweep::SweepArgs),
+    /// List, show and change agents
+    #[command(subcommand)]
+    Agents(agents::AgentsCommand),
+    /// List, show and change chats
+    #[command(subcommand)]
+    Chats(chats::ChatsCommand),
+    /// List and change which agents listen in which chats
+    #[command(subcommand)]
+    Wirings(wirings::WiringsCommand),
+    /// List, show and change people
+    #[command(subcommand)]
+    Users(users::UsersCommand),
+    /// List, give and take roles
+    #[command(subcommand)]
+    Roles(users::RolesCommand),
+    /// List, add and remove who may talk to an agent
+    #[command(subcommand)]
+    Members(users::MembersCommand),
+    /// List, add and remove where agents may write
+    #[command(subcommand)]
+    Destinations(destinations::DestinationsCommand),
+    /// List and show sessions
+    #[command(subcommand)]
+    Sessions(sessions::SessionsCommand),
     /// Show what runs, what waits and what is wrong
     Status,
+    /// Look for what could keep Hearth from working, and say how to mend it
+    Doctor,
+    /// Write completions for a shell to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a directory
+    Man {
+        /// The directory; it is made if it is not there
+        dir: PathBuf,
+    },
     /// Prove that the store agrees with itself
     Check,
+    /// Prove on a scratch agent that confined agents are kept from what is not theirs
+    #[command(hide = true)]
+    SelfTest,
+    /// Copy the store, also beside a running daemon
+    Backup(backup::BackupArgs),
+    /// Put a backup in place; the daemon must not run
+    Restore(backup::RestoreArgs),
+    /// Make the store's file as small as what it holds; the daemon must not run
+    Compact,
+    /// The store as JSON lines
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// The runner of an agent's process
     #[command(hide = true)]
     Agent,
@@ -92,11 +169,31 @@ type Done = Result<(), Failure>;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(done) = without_data(&cli.command) {
+        return exit(done);
+    }
     if matches!(cli.command, Command::Agent) {
         return agent_runner::main_from_env();
     }
+    if matches!(cli.command, Command::SelfTest) {
+        start_log(false);
+        return exit(selftest::self_test(cli.global.json));
+    }
     start_log(matches!(cli.command, Command::Run));
-    match run(cli) {
+    exit(run(cli))
+}
+
+/// What needs no data directory.
+fn without_data(command: &Command) -> Option<Done> {
+    match command {
+        Command::Completions { shell } => Some(shell::completions(*shell, Cli::command())),
+        Command::Man { dir } => Some(shell::man(dir, Cli::command())),
+        _ => None,
+    }
+}
+
+fn exit(done: Done) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(Failure::Failed(message)) => {
@@ -114,10 +211,27 @@ fn run(cli: Cli) -> Done {
         Command::Run => serve::run(&paths),
         Command::Chat(args) => chat::chat(&paths, &args, json),
         Command::Apply(args) => apply::apply(&paths, &args, json),
+        Command::Export => apply::export(&paths, json),
         Command::Inject(args) => inject::inject(&paths, &args),
+        Command::Why(args) => why::why(&paths, &args, json),
+        Command::Dropped(args) => dropped::dropped(&paths, &args, json),
+        Command::Sweep(args) => sweep::sweep(&paths, &args, json),
+        Command::Agents(command) => agents::agents(&paths, &command, json),
+        Command::Chats(command) => chats::chats(&paths, &command, json),
+        Command::Wirings(command) => wirings::wirings(&paths, &command, json),
+        Command::Users(command) => users::users(&paths, &command, json),
+        Command::Roles(command) => users::roles(&paths, &command, json),
+        Command::Members(command) => users::members(&paths, &command, json),
+        Command::Destinations(command) => destinations::destinations(&paths, &command, json),
+        Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
+        Command::Doctor => doctor::doctor(&paths, json),
         Command::Check => check::check(&paths, json),
-        Command::Agent => Ok(()),
+        Command::Backup(args) => backup::backup(&paths, &args, json),
+        Command::Restore(args) => backup::restore(&paths, &args, json),
+        Command::Compact => backup::compact(&paths, json),
+        Command::Store(command) => store::run(&paths, &command, json),
+        Command::SelfTest | Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }
 

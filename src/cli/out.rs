@@ -1,6 +1,6 @@
 //! What commands print: the only place that writes to standard output and standard error.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use super::Failure;
 
@@ -34,6 +34,10 @@ pub(super) fn note(message: &str) {
 pub(super) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(headings.iter().copied());
+    if io::stdout().is_terminal() {
+        // Cells wrap where the screen ends; programs that read get a line per row.
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    }
     for row in rows {
         table.add_row(row);
     }

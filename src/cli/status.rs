@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Done, Failure, out};
+use super::{Done, Failure, out, rows, words};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
-use crate::model::entity::ProviderKind;
-use crate::model::incarnation::Phase;
+use crate::model::entity::{Hold, ProviderKind};
+use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, Admission, Read, Reader, Tables};
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,33 @@ struct Status {
     messages: MessageCounts,
     outbound: OutboundCounts,
     dropped: u64,
+    /// The message that has waited longest; null if none waits.
+    oldest_pending: Option<PendingStatus>,
+    store: StoreStatus,
     warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PendingStatus {
+    message: String,
+    agent: String,
+    session: String,
+    since: String,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct StoreStatus {
+    used_bytes: u64,
+    limit_bytes: u64,
+    /// Free on the disk.
+    free_bytes: u64,
+    /// In the store's file and not used.
+    unused_bytes: u64,
+    /// Slots that readers have used at once, of `readers_max`.
+    readers: u32,
+    readers_max: u32,
+    /// Why no new work is taken in; null while it is.
+    refuses: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,6 +63,8 @@ struct AgentStatus {
     waiting: u64,
     /// Whether it runs with the rights of the user.
     unconfined: bool,
+    /// What holds it in the process runtime: `confined`, `unconfined`, `needs unconfined`, `not needed`.
+    confinement: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,12 +109,59 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let mut status = reader.read(collect).map_err(|error: state::Error| Failure::from(error))?;
     status.data = paths.data().display().to_string();
     status.daemon = daemon;
+    status.store = store(paths, &reader)?;
+    warnings.extend(state::look_at_place(paths.data())?);
+    warnings.extend(status.store.refuses.iter().map(|why| format!("no new work is taken in: {why}")));
+    if status.daemon.is_none() && !status.incarnations.is_empty() {
+        warnings.push(format!(
+            "{} incarnations belong to a daemon that does not run any more: the next one ends them and gives their messages back",
+            status.incarnations.len()
+        ));
+    }
     warnings.append(&mut status.warnings);
     if status.daemon.is_none() {
         warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
     }
     status.warnings = warnings;
     if json { out::json(&status) } else { print(&status) }
+}
+
+fn store(paths: &Paths, reader: &Reader) -> Result<StoreStatus, Failure> {
+    let usage = reader.usage(paths.data())?;
+    let (readers, readers_max) = reader.readers();
+    Ok(StoreStatus {
+        used_bytes: usage.used,
+        limit_bytes: usage.limit,
+        free_bytes: usage.free,
+        unused_bytes: usage.unused,
+        readers,
+        readers_max,
+        refuses: match usage.admission() {
+            Admission::Open => None,
+            Admission::Refuse(why) => Some(why.to_string()),
+        },
+    })
+}
+
+/// The oldest of the messages that ask for a turn and wait for one. Ids are given out in the order of arrival.
+fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, state::Error> {
+    let mut oldest: Option<MessageId> = None;
+    for row in db.ready.iter(txn)? {
+        let (_, id) = row?;
+        oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
+    }
+    for row in db.retries.iter(txn)? {
+        let ((_, id), ()) = row?;
+        oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
+    }
+    let Some(id) = oldest else { return Ok(None) };
+    let message = db.messages.require(txn, &id)?;
+    Ok(Some(PendingStatus {
+        message: id.to_string(),
+        agent: rows::folder(db, txn, message.agent)?,
+        session: message.session.to_string(),
+        since: message.stored.to_string(),
+    }))
 }
 
 fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
@@ -102,11 +177,7 @@ fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
 
 fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let agents = agents(db, txn)?;
-    let warnings = agents
-        .iter()
-        .filter(|agent| agent.unconfined)
-        .map(|agent| format!("agent {} is unconfined: it has the rights of the user who runs Hearth", agent.folder))
-        .collect();
+    let warnings = agents.iter().filter_map(confinement_warning).collect();
     Ok(Status {
         data: String::new(),
         daemon: None,
@@ -124,11 +195,24 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         },
         outbound: outbound(db, txn)?,
         dropped: db.dropped.len(txn)?,
+        oldest_pending: oldest_pending(db, txn)?,
+        store: StoreStatus::default(),
         warnings,
     })
 }
 
+fn confinement_warning(agent: &AgentStatus) -> Option<String> {
+    let folder = &agent.folder;
+    if agent.unconfined {
+        return Some(format!("agent {folder} is unconfined: it has the rights of the user who runs Hearth"));
+    }
+    (agent.confinement == Hold::NeedsUnconfined.as_str()).then(|| {
+        format!("agent {folder} is not started, because nothing confines agents here; `unconfined = true` lets it run")
+    })
+}
+
 fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error> {
+    let possible = agent_runner::confine::support().is_ok();
     let mut agents = Vec::new();
     for row in db.agents.iter(txn)? {
         let (id, agent) = row?;
@@ -145,6 +229,7 @@ fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error>
             provider: provider.to_owned(),
             waiting: db.backlog.get(txn, &id)?.unwrap_or(0),
             unconfined: agent.settings.unconfined,
+            confinement: agent.settings.hold(possible).as_str(),
         });
     }
     Ok(agents)
@@ -155,20 +240,12 @@ fn incarnations(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>, s
     for row in db.live.iter(txn)? {
         let (session, number) = row?;
         let incarnation = db.incarnations.require(txn, &(session, number))?;
-        let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &session)?;
-        let agent = db.sessions.require(txn, &(fingerprint, discriminator, session))?.agent;
-        let phase = match &incarnation.phase {
-            Phase::Starting => "starting".to_owned(),
-            Phase::Running => "running".to_owned(),
-            Phase::Stopping { why, .. } => format!("stopping ({})", why.as_str()),
-            Phase::Collecting { .. } => "collecting".to_owned(),
-            Phase::Closed { .. } => "closed".to_owned(),
-        };
+        let Some(agent) = rows::session(db, txn, session)?.map(|row| row.agent) else { continue };
         found.push(IncarnationStatus {
             session: session.to_string(),
             incarnation: number,
-            agent: db.agents.require(txn, &agent)?.folder.to_string(),
-            phase,
+            agent: rows::folder(db, txn, agent)?,
+            phase: words::phase(&incarnation.phase),
             started: incarnation.started.to_string(),
             tool: incarnation.tool.map(|tool| tool.name),
         });
@@ -194,7 +271,20 @@ fn outbound(db: &Tables, txn: &Read<'_>) -> Result<OutboundCounts, state::Error>
     })
 }
 
+/// Megabytes for people.
+fn megabytes(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes < 10_000_000 => format!("{} kB", bytes / 1_000),
+        bytes => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
 fn print(status: &Status) -> Done {
+    print_summary(status)?;
+    print_tables(status)
+}
+
+fn print_summary(status: &Status) -> Done {
     out::line(&format!("data      {}", status.data))?;
     match &status.daemon {
         Some(daemon) => out::line(&format!(
@@ -212,10 +302,27 @@ fn print(status: &Status) -> Done {
         out::line(&format!("          {count} lanes wait: {why}"))?;
     }
     out::line(&format!("refused   {}", status.dropped))?;
+    if let Some(oldest) = &status.oldest_pending {
+        let PendingStatus { message, agent, since, .. } = oldest;
+        out::line(&format!("oldest    {message} has waited for {agent} since {since}"))?;
+    }
+    let StoreStatus { used_bytes, limit_bytes, free_bytes, readers, readers_max, .. } = &status.store;
+    out::line(&format!(
+        "store     {} of {} used, {} free on the disk, {readers} of {readers_max} reader slots used",
+        megabytes(*used_bytes),
+        megabytes(*limit_bytes),
+        megabytes(*free_bytes)
+    ))
+}
+
+fn print_tables(status: &Status) -> Done {
     if !status.agents.is_empty() {
         out::line("")?;
-        let row = |agent: &AgentStatus| vec![agent.folder.clone(), agent.provider.clone(), agent.waiting.to_string()];
-        out::table(&["AGENT", "PROVIDER", "WAITING"], status.agents.iter().map(row).collect())?;
+        let row = |agent: &AgentStatus| {
+            let words = [&agent.folder, &agent.provider, agent.confinement, &agent.waiting.to_string()];
+            words.map(str::to_owned).to_vec()
+        };
+        out::table(&["AGENT", "PROVIDER", "CONFINEMENT", "WAITING"], status.agents.iter().map(row).collect())?;
     }
     if !status.incarnations.is_empty() {
         out::line("")?;
@@ -229,6 +336,7 @@ fn print(status: &Status) -> Done {
             status.incarnations.iter().map(row).collect(),
         )?;
     }
-    status.warnings.iter().for_each(|warning| out::note(&format!("warning: {warning}")));
+    let warn = |warning: &String| out::note(&format!("warning: {warning}"));
+    status.warnings.iter().for_each(warn);
     Ok(())
 }

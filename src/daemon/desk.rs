@@ -8,16 +8,17 @@ use tokio::sync::mpsc::{Sender, channel};
 use super::{Daemon, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, Told};
-use crate::config::file;
 use crate::model::address::{Address, ForeignId};
 use crate::model::content::{Content, RawJson};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
 use crate::model::report::Reply;
+use crate::model::time::Timestamp;
+use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::{DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
-use crate::socket::shape::{ConfiguredJson, RoutedJson};
+use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
@@ -81,7 +82,8 @@ impl Daemon {
         match request {
             Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
             Request::Inject { event, dry_run } => Some(self.inject(&event, dry_run).await),
-            Request::Apply { toml, dry_run } => Some(self.apply(&toml, dry_run).await),
+            Request::Change(change) => Some(self.change(&change).await),
+            Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
             Request::Attach { agent } => match self.attach(agent, responses, uid).await {
@@ -117,13 +119,28 @@ impl Daemon {
         }
     }
 
-    async fn apply(&self, toml: &str, dry_run: bool) -> Response {
-        let configure = match file::parse("hearth.toml", toml) {
+    async fn change(&self, change: &ChangeRequest) -> Response {
+        let configure = match change.configure("hearth.toml") {
             Ok(configure) => configure,
             Err(error) => return refused("invalid", error.to_string()),
         };
-        match self.submit(Input::Configure(configure), dry_run).await {
+        match self.submit(Input::Configure(configure), change.dry_run).await {
             Ok(Reply::Configured(changes)) => Response::Configured(ConfiguredJson::from(changes.as_slice())),
+            other => not_done(other),
+        }
+    }
+
+    async fn sweep(&self, at: Option<i64>, dry_run: bool) -> Response {
+        let swept = match (at, dry_run) {
+            (at, true) => self.rehearse_sweep(at.map(Timestamp::from_millis)),
+            (None, false) => self.submit(Input::Sweep(Vec::new()), false).await,
+            (Some(_), false) => {
+                let message = "a daemon lives in its own time: add --dry-run, or stop it to sweep at another time";
+                return refused("invalid", message.to_owned());
+            }
+        };
+        match swept {
+            Ok(Reply::Swept(caused)) => Response::Swept(SweptJson::from(caused.as_slice())),
             other => not_done(other),
         }
     }
@@ -144,7 +161,7 @@ impl Daemon {
         if let Some(configure) = plan.configure {
             match self.submit(Input::Configure(configure), false).await? {
                 Reply::Refused(refusal) => return Err(refusal.message),
-                Reply::Done | Reply::Routed(_) | Reply::Configured(_) => {}
+                Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Swept(_) => {}
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;

@@ -73,14 +73,15 @@ impl Inbox {
         Ok(())
     }
 
-    /// Queues what must always get through. A sweep joins the one that waits, if there is one: what was observed is news
+    /// Queues what must always get through. A sweep that nobody waits for joins the one that waits, if there is one: what was observed is news
     /// only once.
     pub(super) fn push(&self, mut item: Item) {
         let mut queues = self.lock();
         if queues.closed {
             return;
         }
-        if let Input::Sweep(observed) = &mut item.submission.input
+        if item.answer.is_none()
+            && let Input::Sweep(observed) = &mut item.submission.input
             && let Some(Input::Sweep(earlier)) =
                 queues.urgent.iter_mut().map(|item| &mut item.submission.input).find(is_sweep)
         {

@@ -19,6 +19,7 @@ use crate::model::address::{Address, ChannelName};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
+use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 use crate::runtime::process::{ProcessRuntime, Setup};
 use crate::state::{self, Store};
@@ -28,6 +29,7 @@ mod desk;
 mod inbox;
 mod mailroom;
 mod perform;
+pub mod selftest;
 pub mod setup;
 mod stop;
 mod token;
@@ -207,6 +209,16 @@ impl Daemon {
         heard.await.map_err(|_| "the daemon is stopping".to_owned())?
     }
 
+    /// What a sweep would cause, now or at another time. Nothing of it happens.
+    ///
+    /// # Errors
+    /// What to tell whoever asked: the store failed.
+    pub fn rehearse_sweep(&self, at: Option<Timestamp>) -> Heard {
+        let now = self.clock.now();
+        let moment = at.map_or(now, |at| now.at(at));
+        self.engine.rehearse(Input::Sweep(Vec::new()), moment).map_err(|error| error.to_string())
+    }
+
     /// Tells the engine that somebody is there to take what waits for an address.
     pub fn reachable(&self, address: Address) {
         self.inbox.push(Item::of(Input::Reachable(address.channel.clone(), Some(address))));
@@ -279,6 +291,9 @@ impl Daemon {
 fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: Option<oneshot::Sender<Heard>>) {
     let heard = match answer {
         Ok(applied) => {
+            for problem in &applied.problems {
+                tracing::error!(%problem, "a part of the work was left out");
+            }
             applied.effects.into_iter().for_each(|effect| world.perform(effect));
             Ok(applied.reply)
         }
@@ -299,7 +314,8 @@ fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: 
 /// [`Error`] of the store, or when there is no entropy for a new one.
 pub fn open_store(paths: &Paths) -> Result<Store, Error> {
     let install = clock::random().map_err(Error::Entropy)?;
-    Ok(Store::open(paths.data(), state::Options::new(install))?)
+    let options = state::Options { now: Some(clock::wall()), ..state::Options::new(install) };
+    Ok(Store::open(paths.data(), options)?)
 }
 
 /// The canonical directory of the agent groups' folders, as bytes.
@@ -313,13 +329,21 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
     let program = seams::runner().map_or_else(this_program, Ok)?;
     let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
-    let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    setup.guarded = guarded(paths);
     let inbox = Arc::clone(inbox);
     let events = move |event| {
         crash::point("runtime-event");
         inbox.push(Item::of(Input::Runtime(event)));
     };
     Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
+}
+
+/// What confined agents must not get to see along with the system's programs.
+fn guarded(paths: &Paths) -> Vec<PathBuf> {
+    let home = env::env_lookup("HOME").map(PathBuf::from);
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
 }
 
 /// This program, also after its file was replaced by an upgrade.

@@ -109,7 +109,7 @@ fn advice(agents: &[(AgentId, Folder)]) -> String {
     }
 }
 
-fn first_agent() -> AgentSettings {
+pub(super) fn first_agent() -> AgentSettings {
     AgentSettings {
         name: FIRST_AGENT.to_owned(),
         provider: ProviderKind::Echo,

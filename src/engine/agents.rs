@@ -1,7 +1,7 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
-use super::configure::{Made, report};
-use super::{Cx, Result, export, lifecycle, sessions, wirings};
+use super::configure::{self, Aftermath, Made, report};
+use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -16,7 +16,7 @@ pub(super) fn put(
     txn: &mut Write<'_>,
     (folder, settings): (&Folder, AgentSettings),
     origin: Origin,
-    effects: &mut Vec<Effect>,
+    after: &mut Aftermath,
 ) -> Result<Made> {
     let entity = format!("agent {folder}");
     let Some((id, mut agent)) = find(cx, txn, folder)? else {
@@ -28,7 +28,7 @@ pub(super) fn put(
     }
     agent.settings = settings;
     cx.db.agents.put(txn, &id, &agent)?;
-    renew_contexts(cx, txn, id, effects)?;
+    after.changed.insert(id);
     Ok(Ok(vec![report(entity, Action::Updated)]))
 }
 
@@ -41,12 +41,15 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     agent.archived = Some(cx.now.wall);
     cx.db.agents.put(txn, &id, &agent)?;
     cx.db.agents_by_folder.delete(txn, &Text::from(folder))?;
-    wirings::remove_all_of(cx, txn, id)?;
-    for ((_, name), _) in cx.db.destinations.collect_prefix(txn, &id, cx.policy.rows_per_input)? {
-        cx.db.destinations.delete(txn, &(id, name))?;
+    rights::forget_agent(cx, txn, id)?;
+    configure::forget_default(cx, txn, folder)?;
+    // Destinations first: each wiring looks for its own among those that are left.
+    for (key, _) in cx.db.destinations.collect_prefix(txn, &id, usize::MAX)? {
+        cx.db.destinations.delete(txn, &key)?;
     }
+    wirings::remove_all_of(cx, txn, id)?;
     for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if sessions::load(cx, txn, session)?.is_some_and(|row| row.agent == id) {
+        if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == id) {
             lifecycle::stop(cx, txn, (session, number), StopReason::AgentRemoved, effects)?;
         }
     }
@@ -60,22 +63,20 @@ pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, folder: &Folder) -> Result<Opti
     Ok(Some((id, cx.db.agents.require(txn, &id)?)))
 }
 
-/// Rewrites the context files of an agent's live sessions after something in them changed.
-pub(super) fn renew_contexts(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    agent: AgentId,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
+/// Rewrites the context files of live sessions of agents for which something in them changed.
+pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut Aftermath) -> Result<()> {
+    if after.changed.is_empty() {
+        return Ok(());
+    }
     for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if sessions::load(cx, txn, session)?.is_none_or(|row| row.agent != agent) {
+        if readable(sessions::load(cx, txn, session))?.is_none_or(|row| !after.changed.contains(&row.agent)) {
             continue;
         }
         let (row, ()) = sessions::update(cx, txn, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;
         let context = export::context_view(cx, txn, (session, &row))?;
-        effects.push(Effect::Export(Box::new(Export { session, context, messages: Vec::new(), exact: false })));
+        after.effects.push(Effect::Export(Box::new(Export { session, context, messages: Vec::new(), exact: false })));
     }
     Ok(())
 }

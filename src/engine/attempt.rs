@@ -10,10 +10,6 @@ use crate::state::Write;
 /// Starts an attempt for the first message of a lane. If nothing is heard of it in time, the sweep sees to it.
 pub(super) fn begin(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &mut Vec<Effect>) -> Result<()> {
     let outbound = change(cx, txn, id, |outbound| {
-        // Begun again without an outcome: the earlier attempt may have gone out.
-        if matches!(outbound.state, OutState::Attempting { .. }) {
-            outbound.uncertain = outbound.uncertain.saturating_add(1);
-        }
         outbound.state = OutState::Attempting { since: cx.now.awake };
         outbound.attempts = outbound.attempts.saturating_add(1);
         outbound.first_attempt.get_or_insert(cx.now.awake);
@@ -23,6 +19,13 @@ pub(super) fn begin(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &
         effects.push(Effect::Deliver(Box::new(delivery)));
     }
     Ok(())
+}
+
+/// Counts an attempt that may have gone out.
+pub(super) fn note_uncertain(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId) -> Result<()> {
+    let mut outbound = cx.db.outbound.require(txn, &id)?;
+    outbound.uncertain = outbound.uncertain.saturating_add(1);
+    cx.db.outbound.put(txn, &id, &outbound)
 }
 
 /// Keeps the first message of a lane waiting until a point of awake time.

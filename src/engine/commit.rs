@@ -1,8 +1,10 @@
 //! Group commit: many inputs, one sync. Each input is a transaction of its own inside the group's, so that one that fails
 //! harms nobody; nothing is answered and no effect leaves before the group is on disk.
 
+use std::cell::RefCell;
+
 use super::pattern::Patterns;
-use super::{Applied, Cx, apply};
+use super::{Applied, Careful, Cx, apply};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::time::Moment;
@@ -43,43 +45,91 @@ impl Engine {
     }
 
     /// Carries out a group of inputs and commits it once. A group for which there is no room is tried again one by one,
-    /// after the reserve was given back, so that what makes room gets through.
+    /// what ends or removes something first, after the reserve was given back. An input that a damaged row is in the way
+    /// of is tried again without what needs that row.
     ///
     /// # Errors
     /// A failure after which nobody knows what is on disk: the process has to stop, its next start recovers.
     pub fn commit(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
-        match self.run(group, now) {
+        let answers = match self.run(group, now, Care::Plain) {
             Err(error) if error.is_full() => {
                 self.store.release_reserve()?;
-                group.iter().map(|one| self.alone(one, now)).collect()
+                self.one_by_one(group, now)?
             }
-            done => done,
+            done => done?,
+        };
+        group.iter().zip(answers).map(|(one, answer)| self.mend(one, answer, now)).collect()
+    }
+
+    fn one_by_one(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
+        let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(group.len());
+        for new_work in [false, true] {
+            for (at, one) in group.iter().enumerate().filter(|(_, one)| is_new_work(&one.input) == new_work) {
+                answers.push((at, self.alone(one, now, Care::Plain)?));
+            }
+        }
+        answers.sort_by_key(|(at, _)| *at);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    }
+
+    /// Says that there was no room for new work, and tries again what a damaged row was in the way of.
+    fn mend(&self, one: &Submission, answer: Answer, now: Moment) -> Result<Answer, state::Error> {
+        match answer {
+            Err(error) if error.is_full() && is_new_work(&one.input) => {
+                Ok(Ok(Applied::refused("store_full", error.to_string())))
+            }
+            Err(error) if error.is_damage() => self.alone(one, now, Care::Careful),
+            answer => Ok(answer),
         }
     }
 
+    /// What an input would answer at some moment. Nothing of it is ever committed, so this may run beside the thread that
+    /// writes; it waits for that thread's transaction.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    pub fn rehearse(&self, input: Input, now: Moment) -> Result<crate::model::report::Reply, state::Error> {
+        let one = Submission { input, dry_run: true };
+        let undone = self.store.write(|db, txn| Self::one(self.cx(db, now, Care::Plain), txn, &one));
+        Undo::answer(undone).map(|applied| applied.reply)
+    }
+
     /// Commits one input by itself. One that finds no room did nothing, and is a fault of its own.
-    fn alone(&self, one: &Submission, now: Moment) -> Result<Answer, state::Error> {
-        match self.run(std::slice::from_ref(one), now) {
+    fn alone(&self, one: &Submission, now: Moment, care: Care) -> Result<Answer, state::Error> {
+        match self.run(std::slice::from_ref(one), now, care) {
             Ok(mut answers) => answers.pop().ok_or(state::Error::Full { doing: "committing" }),
             Err(error) if error.is_full() => Ok(Err(error)),
             Err(error) => Err(error),
         }
     }
 
-    fn run(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
+    fn run(&self, group: &[Submission], now: Moment, care: Care) -> Result<Vec<Answer>, state::Error> {
         let no_room = if group.iter().any(|one| is_new_work(&one.input)) { self.no_room()? } else { None };
-        let answers = self.store.write_batch(group, |db, txn, one| match &no_room {
+        let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
                 Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
             }
-            _ => self.one(db, txn, one, now),
-        })?;
+            _ => Self::one(self.cx(db, now, care), txn, one),
+        };
+        let answers = self.store.write_batch(group, work, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 
-    fn one(&self, db: &Tables, txn: &mut Write<'_>, one: &Submission, now: Moment) -> Result<Applied, Undo> {
-        let cx = Cx { db, policy: &self.policy, now, groups_path: &self.groups_path, patterns: &self.patterns };
+    fn cx<'a>(&'a self, db: &'a Tables, now: Moment, care: Care) -> Cx<'a> {
+        let careful = || Careful { store: &self.store, problems: RefCell::default() };
+        Cx {
+            db,
+            policy: &self.policy,
+            now,
+            groups_path: &self.groups_path,
+            patterns: &self.patterns,
+            careful: (care == Care::Careful).then(careful),
+        }
+    }
+
+    fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
         let mut applied = apply(&cx, txn, one.input.clone())?;
+        applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
         let refused = matches!(applied.reply, crate::model::report::Reply::Refused(_));
         if one.dry_run {
             applied.effects.clear();
@@ -93,6 +143,13 @@ impl Engine {
             Admission::Refuse(why) => Some(why.to_string()),
         })
     }
+}
+
+/// Whether an input is carried out as a whole, or as far as damaged rows let it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Care {
+    Plain,
+    Careful,
 }
 
 /// Why a transaction of a group is undone.
@@ -110,6 +167,10 @@ impl From<state::Error> for Undo {
 }
 
 impl Undo {
+    fn no_room(&self) -> bool {
+        matches!(self, Self::Fault(error) if error.is_full())
+    }
+
     fn answer(done: Result<Applied, Self>) -> Answer {
         match done {
             Ok(applied) | Err(Self::Answered(applied)) => Ok(applied),

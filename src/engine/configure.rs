@@ -1,26 +1,45 @@
 //! What an operator wants the entities to be: all of it happens, or none.
 
-use super::{Applied, Cx, Result, agents, pattern, people, wirings};
+use std::collections::BTreeSet;
+
+use super::prune::{self, Named};
+use super::{Applied, Cx, Result, agents, destinations, pattern, people, rights, wirings};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
-use crate::model::entity::{Engage, Origin};
+use crate::model::entity::{Engage, Folder, Origin};
+use crate::model::id::AgentId;
 use crate::model::report::{Action, ChangeReport, Reply};
 use crate::state::Write;
 
 /// Makes the entities be as described. The first change that cannot be made refuses the whole.
 pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) -> Result<Applied> {
     let mut reports = Vec::new();
-    let mut effects = Vec::new();
+    let named = Named::of(&configure.changes);
+    let mut after = Aftermath::default();
     for change in configure.changes {
         if let Some(reason) = decide_form(&change) {
             return Ok(Applied::refused("invalid", reason));
         }
-        match put(cx, txn, change, configure.origin, &mut effects)? {
+        let made = match change {
+            Change::Prune => prune::prune(cx, txn, &named, &mut after)?,
+            change => put(cx, txn, change, configure.origin, &mut after)?,
+        };
+        match made {
             Ok(mut made) => reports.append(&mut made),
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
     }
-    Ok(Applied { reply: Reply::Configured(reports), effects })
+    agents::renew_contexts(cx, txn, &mut after)?;
+    Ok(Applied::new(Reply::Configured(reports), after.effects))
+}
+
+/// What follows from changes: once, however many there are.
+#[derive(Default)]
+pub(super) struct Aftermath {
+    /// What has to be done.
+    pub(super) effects: Vec<Effect>,
+    /// Agents whose context files say something else now.
+    pub(super) changed: BTreeSet<AgentId>,
 }
 
 /// What was done, or why nothing can be done.
@@ -31,16 +50,25 @@ pub(super) fn report(entity: String, action: Action) -> ChangeReport {
     ChangeReport { entity, action }
 }
 
-fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, effects: &mut Vec<Effect>) -> Result<Made> {
+fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: &mut Aftermath) -> Result<Made> {
     match change {
         Change::PutSettings(settings) => put_settings(cx, txn, &settings),
-        Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, effects),
-        Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, effects),
+        Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, after),
+        Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, &mut after.effects),
         Change::PutUser(user) => people::put(cx, txn, &user, origin),
         Change::RemoveUser(user) => people::remove(cx, txn, &user),
-        Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, effects),
-        Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), effects),
-        Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, effects),
+        Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, after),
+        Change::RemoveChat(channel, id) => wirings::remove_chat(cx, txn, (&channel, &id), after),
+        Change::RemoveWiring(channel, id, folder) => wirings::remove(cx, txn, (&channel, &id), &folder, after),
+        Change::DenyChat(channel, id) => destinations::deny(cx, txn, (&channel, &id), true),
+        Change::AllowChat(channel, id) => destinations::deny(cx, txn, (&channel, &id), false),
+        Change::Grant(user, role) => rights::grant(cx, txn, (&user, &role), origin),
+        Change::Revoke(user, role) => rights::revoke(cx, txn, &user, &role),
+        Change::AddMember(folder, user) => rights::add_member(cx, txn, (&folder, &user), origin),
+        Change::RemoveMember(folder, user) => rights::remove_member(cx, txn, &folder, &user),
+        Change::AddDestination(folder, name, to) => destinations::add(cx, txn, (&folder, &name), &to, after),
+        Change::RemoveDestination(folder, name) => destinations::remove(cx, txn, (&folder, &name), after),
+        Change::Prune => Ok(Ok(Vec::new())),
     }
 }
 
@@ -71,4 +99,14 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
     };
     cx.db.settings.put(txn, &(), settings)?;
     Ok(Ok(vec![report("settings".to_owned(), action)]))
+}
+
+/// An agent that was removed is nobody's default.
+pub(super) fn forget_default(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder) -> Result<()> {
+    match cx.db.settings.get(txn, &())? {
+        Some(settings) if settings.default_agent.as_ref() == Some(folder) => {
+            cx.db.settings.put(txn, &(), &Settings { default_agent: None, ..settings })
+        }
+        _ => Ok(()),
+    }
 }

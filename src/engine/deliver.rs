@@ -7,14 +7,15 @@ use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::policy::Policy;
-use crate::model::time::{Millis, Moment};
+use crate::model::time::{Awake, Millis, Moment};
 use crate::state::{ForeignKey, Write};
 
 /// Takes in the outcome of an attempt. Outcomes of attempts that are over already change nothing.
 pub(super) fn delivered(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, result: DeliveryResult) -> Result<Applied> {
     let mut effects = Vec::new();
     let Some(outbound) = cx.db.outbound.get(txn, &id)? else { return Ok(Applied::done(effects)) };
-    if matches!(outbound.state, OutState::Attempting { .. } | OutState::Waiting { .. }) {
+    // One that was never attempted has nothing to be heard of.
+    if matches!(outbound.state, OutState::Attempting { .. } | OutState::Waiting { until: Some(_), .. }) {
         settle(cx, txn, (id, &outbound), result, &mut effects)?;
     }
     Ok(Applied::done(effects))
@@ -28,24 +29,24 @@ pub(super) fn reachable(
     address: Option<&Address>,
 ) -> Result<Applied> {
     let mut effects = Vec::new();
-    let channel_key = ForeignKey::of(channel);
-    let limit = cx.policy.rows_per_input;
-    let rows = match address {
-        None => cx.db.lanes.collect_prefix(txn, &channel_key, limit)?,
-        Some(address) => {
-            let chat = (channel_key, ForeignKey::of(&address.platform_id));
-            cx.db.lanes.collect_prefix(txn, &chat, limit)?
-        }
-    };
-    for ((_, _, _, id), ()) in rows {
+    let chat = address.map(|address| ForeignKey::of(&address.platform_id));
+    let channel = ForeignKey::of(channel);
+    let everywhere = ..=(Awake::new(u64::MAX, u64::MAX), OutboundId::new(u64::MAX));
+    // Only heads of lanes wait for something; whatever else is in a lane waits for its head.
+    for ((_, id), ()) in cx.db.lane_heads.collect_range(txn, everywhere, HEADS_MAX)? {
         let outbound = cx.db.outbound.require(txn, &id)?;
-        // Only a first message has been attempted; the others have no time of their own.
-        if matches!(outbound.state, OutState::Waiting { until: Some(_), .. }) {
+        let waits = matches!(outbound.state, OutState::Waiting { until: Some(_), .. });
+        let Some(to) = outbound.to.as_ref().filter(|_| waits) else { continue };
+        let (there, place, _) = ForeignKey::place(to);
+        if there == channel && chat.as_ref().is_none_or(|chat| *chat == place) {
             attempt::begin(cx, txn, id, &mut effects)?;
         }
     }
     Ok(Applied::done(effects))
 }
+
+/// Lanes that are looked at when somebody can be reached; the others are tried again in their time.
+const HEADS_MAX: usize = 10_000;
 
 /// An attempt of which nothing was heard in time, or of an earlier run, may have gone out.
 pub(super) fn overdue(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &mut Vec<Effect>) -> Result<()> {
@@ -56,7 +57,11 @@ pub(super) fn overdue(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects:
             settle(cx, txn, (id, &outbound), unknown, effects)
         }
         OutState::Waiting { .. } => attempt::begin(cx, txn, id, effects),
-        _ => Ok(()),
+        OutState::Later(_)
+        | OutState::Delivered { .. }
+        | OutState::Failed { .. }
+        | OutState::Refused { .. }
+        | OutState::Abandoned { .. } => Ok(()),
     }
 }
 
@@ -70,6 +75,7 @@ fn settle(
     if let DeliveryResult::Uncertain(why) = &result {
         let event = Event::DeliveryUncertain(id, why.clone());
         note(cx, txn, outbound, event)?;
+        attempt::note_uncertain(cx, txn, id)?;
     }
     match decide(cx.policy, outbound, result, cx.now) {
         Next::Done(state) => attempt::finish(cx, txn, id, state, effects).map(drop),
@@ -139,7 +145,7 @@ mod tests {
     use super::*;
     use crate::model::content::RawJson;
     use crate::model::delivery::Author;
-    use crate::model::time::{Awake, Timestamp};
+    use crate::model::time::Timestamp;
 
     fn outbound(attempts: u32, first: Awake) -> Outbound {
         Outbound {

@@ -39,7 +39,7 @@ pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, see
     }
     let reason = Some(seen.refused.unwrap_or(Reason::AlreadyStored));
     let report = RouteReport { outcome: Outcome::Duplicate, reason, wirings, ..route::blank(event, chat_id) };
-    Ok(Applied { reply: Reply::Routed(report), effects })
+    Ok(Applied::new(Reply::Routed(report), effects))
 }
 
 fn look_again(

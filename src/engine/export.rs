@@ -2,7 +2,7 @@
 
 use super::{Cx, Result, context, sessions};
 use crate::model::address::Address;
-use crate::model::delivery::Author;
+use crate::model::delivery::{Author, OutState};
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Effect, Export, ExportedMessage,
 };
@@ -14,6 +14,8 @@ use crate::state::{self, Write};
 
 /// Messages of one session that lie in its mailbox at once; further ones follow when these are done.
 const EXPORTED_MAX: usize = 200;
+/// Bytes of their payloads, unless the first one alone has more.
+const EXPORTED_MAX_BYTES: usize = 8 << 20;
 /// How far back to look for what an unfinished turn has already said.
 const SAID_BACK_MAX: usize = 100;
 /// Destinations of one agent.
@@ -65,8 +67,14 @@ fn build(
     }
     ids.sort_unstable();
     let mut messages = Vec::with_capacity(ids.len());
+    let mut bytes = 0_usize;
     for (_, message) in ids {
-        messages.push(view(cx, txn, message)?);
+        let view = view(cx, txn, message)?;
+        bytes = bytes.saturating_add(view.content.as_str().len());
+        if bytes > EXPORTED_MAX_BYTES && !messages.is_empty() {
+            break;
+        }
+        messages.push(view);
     }
     Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, exact })
 }
@@ -147,7 +155,9 @@ fn already_sent(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<
         let Author::Agent { .. } = outbound.author else { continue };
         let Some(question) = outbound.in_reply_to else { continue };
         let Some(message) = cx.db.messages.get(txn, &question)? else { continue };
-        if matches!(message.state, MessageState::Pending(_)) {
+        let sent =
+            !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. } | OutState::Failed { .. });
+        if sent && matches!(message.state, MessageState::Pending(_)) {
             said.push(AlreadySent { in_reply_to: Some(message.seq), number, text: outbound.text });
         }
     }

@@ -15,32 +15,34 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
     let mut effects = Vec::new();
     let session = collection.session;
     let Some(row) = sessions::load(cx, txn, session)? else { return Ok(Applied::done(effects)) };
-    let mut intake = Intake { session, live: row.live, over: Vec::new(), used: Vec::new(), effects: Vec::new() };
+    let mut intake =
+        Intake { session, live: row.live, ended: false, noted: None, over: vec![], used: vec![], effects: vec![] };
     for found in collection.found {
         intake.take(cx, txn, found)?;
     }
     effects.append(&mut intake.effects);
-    let ended = !intake.over.is_empty();
     if !intake.over.is_empty() || !intake.used.is_empty() {
         effects.push(Effect::Discard(Discard { session, seqs: intake.over, agent_files: intake.used }));
     }
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,
-        (None, Some(_)) if ended => after_turn(cx, txn, session, &mut effects)?,
+        (None, Some(_)) if intake.ended => after_turn(cx, txn, session, &mut effects)?,
         (None, _) => {}
     }
     Ok(Applied::done(effects))
 }
 
-/// Messages beyond what a mailbox holds at once follow; a session that waits for a place may get this one's.
+/// A session that waits for a place may get this one's; else messages beyond what a mailbox holds at once follow.
 fn after_turn(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
-    wake::wake(cx, txn, session, effects)?;
-    if places::full(cx, txn)? { places::fill(cx, txn, effects) } else { Ok(()) }
+    places::fill(cx, txn, effects)?;
+    wake::wake(cx, txn, session, effects).map(drop)
 }
 
 struct Intake {
     session: SessionId,
     live: Option<u32>,
+    ended: bool,
+    noted: Option<Vec<Event>>,
     over: Vec<u64>,
     used: Vec<String>,
     effects: Vec<Effect>,
@@ -60,16 +62,20 @@ impl Intake {
                 self.refuse(cx, txn, format!("out/{}.json", said.wire_id), reason)?;
             }
             Record::Claim { seq, incarnation } => {
-                self.note_progress(cx, txn, incarnation, true)?;
-                self.claim(cx, txn, seq, incarnation)?;
+                if self.claim(cx, txn, seq, incarnation)? {
+                    self.note_progress(cx, txn, incarnation, true)?;
+                }
             }
             Record::End { seq, also, incarnation, error, answers } => {
-                self.note_progress(cx, txn, incarnation, true)?;
-                self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })?;
+                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })? {
+                    self.note_progress(cx, txn, incarnation, true)?;
+                    self.ended = true;
+                }
             }
             Record::Said(said) => {
-                self.note_progress(cx, txn, said.incarnation, false)?;
-                outbox::accept(cx, txn, (self.session, &said), &mut self.effects)?;
+                if outbox::accept(cx, txn, (self.session, &said), &mut self.effects)? != Accepted::Known {
+                    self.note_progress(cx, txn, said.incarnation, false)?;
+                }
             }
             Record::Leftover(said) => outbox::abandon(cx, txn, self.session, &said)?,
         }
@@ -77,10 +83,21 @@ impl Intake {
         Ok(())
     }
 
-    fn refuse(&self, cx: &Cx<'_>, txn: &mut Write<'_>, file: String, reason: String) -> Result<()> {
-        journal::of_session(cx, txn, self.session, Event::FileRefused { file, reason })
+    /// Notes that a file was not taken in; once, however often it is found before it is removed.
+    fn refuse(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, file: String, reason: String) -> Result<()> {
+        let event = Event::FileRefused { file, reason };
+        let noted = match &mut self.noted {
+            Some(noted) => noted,
+            None => self.noted.insert(journal::last_of_session(cx, txn, self.session)?),
+        };
+        if noted.contains(&event) {
+            return Ok(());
+        }
+        noted.push(event.clone());
+        journal::of_session(cx, txn, self.session, event)
     }
 
+    /// The incarnation did something. A file that is found again is nothing that happened.
     fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, claimed: bool) -> Result<()> {
         let key = (self.session, number);
         let mut incarnation = cx.db.incarnations.require(txn, &key)?;
@@ -93,35 +110,39 @@ impl Intake {
         if changed { cx.db.incarnations.put(txn, &key, &incarnation) } else { Ok(()) }
     }
 
-    fn claim(&self, cx: &Cx<'_>, txn: &mut Write<'_>, seq: u64, incarnation: u32) -> Result<()> {
+    fn claim(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, seq: u64, incarnation: u32) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}.processing.json");
-            return self.refuse(cx, txn, file, format!("the session has no message {seq}"));
+            self.refuse(cx, txn, file, format!("the session has no message {seq}"))?;
+            return Ok(false);
         };
-        if matches!(message.state, MessageState::Pending(_)) {
+        let waits = matches!(message.state, MessageState::Pending(_));
+        if waits {
             let claimed = MessageState::Claimed { incarnation, since: cx.now.awake };
             messages::update(cx, txn, id, |message| message.state = claimed)?;
             journal::of_message(cx, txn, id, Event::Claimed(incarnation))?;
         }
-        Ok(())
+        Ok(waits)
     }
 
     /// Ends the messages of a turn together: the one whose acknowledgement says so has the answers, the others share its
-    /// fate.
+    /// fate. Whether anything ended.
     fn end(
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
         (seq, incarnation): (u64, u32),
         TurnEnd { also, error, answers }: TurnEnd,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}");
-            return self.refuse(cx, txn, file, format!("the session has no message {seq}"));
+            self.refuse(cx, txn, file, format!("the session has no message {seq}"))?;
+            return Ok(false);
         };
         self.over.push(seq);
         if !is_open(&message) {
-            return self.clear(cx, txn, &also);
+            self.clear(cx, txn, &also)?;
+            return Ok(false);
         }
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end(error, trouble.first().cloned(), cx);
@@ -137,7 +158,8 @@ impl Intake {
                 }
             }
         }
-        messages::end(cx, txn, id, (state, said), &mut self.effects).map(drop)
+        messages::end(cx, txn, id, (state, said), &mut self.effects)?;
+        Ok(true)
     }
 
     /// Files of messages that ended before this look may still lie there.

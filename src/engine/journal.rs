@@ -15,6 +15,18 @@ pub(super) fn of_session(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, e
     general(cx, txn, JournalEntry { at: cx.now.wall, message: None, session: Some(session), event })
 }
 
+/// What was last noted of a session: more than one look into its mailbox can find.
+pub(super) fn last_of_session(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    for ((_, id), ()) in cx.db.journal_by_session.collect_last(txn, &session, LAST_MAX)? {
+        events.extend(cx.db.journal.get(txn, &id)?.map(|entry| entry.event));
+    }
+    Ok(events)
+}
+
+/// How many those are.
+const LAST_MAX: usize = 500;
+
 /// Notes something that happened.
 pub(super) fn general(cx: &Cx<'_>, txn: &mut Write<'_>, entry: JournalEntry) -> Result<()> {
     let id = cx.db.allocate(txn)?;

@@ -2,13 +2,13 @@
 //! the end, its claims are reset, and only then may the next one start.
 
 use super::messages::end;
-use super::{Applied, Cx, Result, journal, messages, notice, places, sessions};
+use super::{Applied, Cx, Result, journal, messages, notice, places, remove, sessions};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
 use crate::model::input::RuntimeEvent;
 use crate::model::journal::Event;
-use crate::model::message::{Due, MessageState};
+use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::{Awake, Millis};
 use crate::state::Write;
@@ -74,13 +74,24 @@ pub(super) fn close(
     let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
     let Phase::Collecting { exit, .. } = incarnation.phase.clone() else { return Ok(()) };
     let lost = decide_loss(&incarnation, &exit, cx.now.awake);
-    let mut unfinished = cx.db.claims.collect_prefix(txn, &session, usize::MAX)?;
-    if unfinished.is_empty() && lost == Loss::Own {
-        // It failed before it could claim anything: what waited for it counts a try.
-        unfinished = cx.db.ready.collect_prefix(txn, &session, cx.policy.rows_per_input)?;
+    let limit = cx.policy.rows_per_input / 4; // what is given back changes a few rows each
+    let mut worked_on = false;
+    let claims = cx.db.claims.collect_prefix(txn, &session, limit)?;
+    let more = claims.len() >= limit;
+    for (_, message) in claims {
+        worked_on |= give_back(cx, txn, (message, number), (lost, &exit), effects)?.trigger;
     }
-    for (_, message) in unfinished {
-        give_back(cx, txn, (message, number), (lost, &exit), effects)?;
+    if more {
+        // It stays as it is until every claim is reset; then the look that closes it is asked for again.
+        effects.push(Effect::CollectRest(session, number));
+        return Ok(());
+    }
+    let idle = incarnation.claimed && incarnation.stopped_for == Some(StopReason::Ceiling);
+    if lost == Loss::Own && !worked_on && !idle {
+        // It failed before it could begin with what waited for it: that counts as a try, or it would start for ever.
+        for (_, message) in cx.db.ready.collect_prefix(txn, &session, limit)? {
+            give_back(cx, txn, (message, number), (lost, &exit), effects)?;
+        }
     }
     journal::of_session(cx, txn, session, Event::Ended(number, exit.clone()))?;
     incarnation.phase = Phase::Closed { exit, at: cx.now.wall };
@@ -104,9 +115,7 @@ fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     let earlier_run = incarnation.launched.run() != now.run();
     match (incarnation.stopped_for, exit) {
         (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Shutdown), _) => Loss::Ours,
-        (Some(StopReason::ClaimStuck | StopReason::Silent), _) => Loss::Own,
-        (Some(StopReason::Ceiling), _) if incarnation.claimed => Loss::Own,
-        (Some(StopReason::Ceiling), _) => Loss::Ours,
+        (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,
         // Its start was never carried out.
@@ -115,15 +124,18 @@ fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     }
 }
 
-/// Makes an unfinished message due again, or gives it up after its last try and says so.
+/// Makes an unfinished message due again, or gives it up after its last try and says so. Returns what it was.
 fn give_back(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (id, incarnation): (MessageId, u32),
     (loss, exit): (Loss, &Exit),
     effects: &mut Vec<Effect>,
-) -> Result<()> {
+) -> Result<Message> {
     let message = cx.db.messages.require(txn, &id)?;
+    if remove::is_removed(cx, txn, message.agent)? {
+        return remove::drop_message(cx, txn, id, effects).map(|()| message);
+    }
     // Context never fails: it waits for the next turn, whatever became of this one.
     let loss = if message.trigger { loss } else { Loss::Ours };
     match decide_again(cx.policy, loss, message.tries) {
@@ -141,12 +153,16 @@ fn give_back(
         Again::Never => {
             let error = format!("given up after {} tries; the last one ended with: {}", message.tries, describe(exit));
             journal::of_message(cx, txn, id, Event::GivenUp(error.clone()))?;
-            let told = notice::message_failed(cx, txn, (id, &message), &error, effects)?;
+            // What only went along is not what somebody waits for: they are told of the message that asked.
+            let told = match message.trigger {
+                true => notice::message_failed(cx, txn, (id, &message), &error, effects)?,
+                false => None,
+            };
             let failed = MessageState::Failed { error, at: cx.now.wall };
             end(cx, txn, id, (failed, told.into_iter().collect()), effects)?;
         }
     }
-    Ok(())
+    Ok(message)
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -4,12 +4,14 @@
 //! that follow. Nothing in this folder does I/O, reads a clock or makes random numbers; `now` and entropy come in
 //! [`Cx`]. In every file the transaction comes first, then the pure decision it makes, then the tests.
 
+use std::cell::RefCell;
+
 use crate::model::effect::Effect;
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::{Refusal, Reply};
 use crate::model::time::Moment;
-use crate::state::{self, Tables, Write};
+use crate::state::{self, Store, Tables, Write};
 
 mod access;
 mod agents;
@@ -19,6 +21,7 @@ pub mod commit;
 mod configure;
 mod context;
 mod deliver;
+mod destinations;
 mod duplicate;
 mod engage;
 mod export;
@@ -31,7 +34,9 @@ mod outbox;
 pub mod pattern;
 mod people;
 mod places;
+mod prune;
 mod remove;
+mod rights;
 mod route;
 mod sessions;
 mod start;
@@ -53,6 +58,49 @@ pub struct Cx<'a> {
     pub groups_path: &'a [u8],
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
+    /// Set when the input failed because of a damaged row and is carried out again without what needs that row.
+    pub careful: Option<Careful<'a>>,
+}
+
+/// How to leave out what cannot be done.
+pub struct Careful<'a> {
+    /// Makes parts of the transaction that can be undone by themselves.
+    pub store: &'a Store,
+    /// What was left out, and why.
+    pub problems: RefCell<Vec<String>>,
+}
+
+impl Cx<'_> {
+    /// Does one of several things that do not depend on each other. When a damaged row is in the way of a careful
+    /// transaction, this one is undone and noted, and the others go on.
+    fn apart<T>(
+        &self,
+        txn: &mut Write<'_>,
+        effects: &mut Vec<Effect>,
+        work: impl FnOnce(&mut Write<'_>, &mut Vec<Effect>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Some(careful) = &self.careful else { return work(txn, effects).map(Some) };
+        let mut own = Vec::new();
+        match careful.store.part(txn, |part| work(part, &mut own)) {
+            Ok(done) => {
+                effects.append(&mut own);
+                Ok(Some(done))
+            }
+            Err(error) if error.is_damage() => {
+                careful.problems.borrow_mut().push(error.to_string());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A row that others can do without: one that cannot be read counts as none. The checker finds it.
+fn readable<T>(row: Result<Option<T>>) -> Result<Option<T>> {
+    match row {
+        Err(error) if error.is_damage() => Ok(None),
+        row => row,
+    }
 }
 
 /// What a transaction did.
@@ -62,6 +110,8 @@ pub struct Applied {
     pub reply: Reply,
     /// What to do once it is committed.
     pub effects: Vec<Effect>,
+    /// What had to be left out because of damaged rows.
+    pub problems: Vec<String>,
 }
 
 /// Result of everything that touches the store: an error is a fault of the store or the machine, never a refusal.
@@ -86,11 +136,15 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: Input) -> Result<Applied> 
 }
 
 impl Applied {
+    fn new(reply: Reply, effects: Vec<Effect>) -> Self {
+        Self { reply, effects, problems: Vec::new() }
+    }
+
     fn done(effects: Vec<Effect>) -> Self {
-        Self { reply: Reply::Done, effects }
+        Self::new(Reply::Done, effects)
     }
 
     fn refused(code: &'static str, message: String) -> Self {
-        Self { reply: Reply::Refused(Refusal { code, message }), effects: Vec::new() }
+        Self::new(Reply::Refused(Refusal { code, message }), Vec::new())
     }
 }

@@ -1,7 +1,7 @@
 //! Telling people and agents that something did not work. Nothing fails silently.
 
 use super::messages::NewMessage;
-use super::{Cx, Result, messages, outbox, sessions};
+use super::{Cx, Result, messages, outbox, remove, sessions};
 use crate::model::address::{Address, ChannelName};
 use crate::model::content::{Content, RawJson};
 use crate::model::delivery::{Author, OutState, Outbound};
@@ -28,8 +28,19 @@ pub(super) fn message_failed(
         return Ok(None);
     };
     let text = format!("Your message could not be processed: {}", shortened(error));
-    let notice = notice(cx, to, Some(id), text);
-    outbox::say(cx, txn, notice, effects).map(Some)
+    say_to(cx, txn, (to, Some(id)), text, effects).map(Some)
+}
+
+/// Says something as Hearth.
+pub(super) fn say_to(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (to, in_reply_to): (Address, Option<MessageId>),
+    text: String,
+    effects: &mut Vec<Effect>,
+) -> Result<OutboundId> {
+    let notice = notice(cx, to, in_reply_to, text);
+    outbox::say(cx, txn, notice, effects)
 }
 
 /// Tells the agent, and the owner, that something it said never arrived.
@@ -42,7 +53,10 @@ pub(super) fn delivery_failed(
 ) -> Result<()> {
     let place = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}/{}", to.channel, to.platform_id));
     let text = format!("Message {id}{place} could not be delivered: {}", shortened(error));
-    if let Author::Agent { session, .. } = &outbound.author {
+    if let Author::Agent { session, .. } = &outbound.author
+        && let Some(row) = sessions::load(cx, txn, *session)?
+        && !remove::is_removed(cx, txn, row.agent)?
+    {
         tell_agent(cx, txn, *session, &text)?;
     }
     let to_owner = outbound.to.as_ref().is_some_and(|to| to.channel.as_str() == OWNER_CHANNEL);
@@ -74,8 +88,7 @@ fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Ef
     let Some((_, chat)) = cx.db.chats_by_address.first_in(txn, &terminal)? else { return Ok(()) };
     let chat = cx.db.chats.require(txn, &chat)?;
     let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
-    let notice = notice(cx, to, None, text.to_owned());
-    outbox::say(cx, txn, notice, effects).map(drop)
+    say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop)
 }
 
 fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {

@@ -78,13 +78,15 @@ pub(super) fn abandon(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, said
 pub(super) fn say(cx: &Cx<'_>, txn: &mut Write<'_>, notice: Outbound, effects: &mut Vec<Effect>) -> Result<OutboundId> {
     let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, &notice)?;
+    index_reply(cx, txn, id, &notice)?;
     enter_lane(cx, txn, id, &notice, effects)?;
     Ok(id)
 }
 
-/// Whether the session has said this before.
+/// Whether the session has said this before. An id that cannot be stored was not.
 pub(super) fn is_known(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, wire_id: &str) -> Result<bool> {
-    Ok(cx.db.outbound_by_wire.get(txn, &(session, Text::new(wire_id)?))?.is_some())
+    let Ok(wire_id) = Text::new(wire_id) else { return Ok(false) };
+    Ok(cx.db.outbound_by_wire.get(txn, &(session, wire_id))?.is_some())
 }
 
 /// Puts a message at the end of its lane; the first of a lane is attempted at once.
@@ -141,16 +143,27 @@ fn store_said(
 ) -> Result<OutboundId> {
     let id = cx.db.allocate(txn)?;
     cx.db.outbound.put(txn, &id, outbound)?;
+    index_reply(cx, txn, id, outbound)?;
     cx.db.outbound_by_wire.put(txn, &(session, Text::new(said.wire_id.as_str())?), &id)?;
-    if cx.db.outbound_by_number.get(txn, &(session, said.number))?.is_none() {
+    // What is never sent has no number: its number may be used or impossible.
+    if !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. }) {
         cx.db.outbound_by_number.put(txn, &(session, said.number), &id)?;
     }
     sessions::update(cx, txn, session, |row| {
-        if said.number <= row.last_number.saturating_add(NUMBER_JUMP_MAX) {
+        // What is refused for its number takes no numbers away.
+        if !said.number.is_multiple_of(2) && said.number <= row.last_number.saturating_add(NUMBER_JUMP_MAX) {
             row.last_number = row.last_number.max(said.number);
         }
     })?;
     Ok(id)
+}
+
+/// Makes it possible to find what was said about a message.
+fn index_reply(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
+    match outbound.in_reply_to {
+        Some(message) => cx.db.outbound_by_message.put(txn, &(message, id), &()),
+        None => Ok(()),
+    }
 }
 
 /// Highest number an agent may use; the wire writes numbers with 16 digits.
@@ -198,7 +211,10 @@ fn by_name(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, name: &str) -> Result<s
     let unknown = || format!("the agent has no destination named {name:?}");
     let Ok(key) = Text::new(name) else { return Ok(Err(unknown())) };
     let chat = match cx.db.destinations.get(txn, &(agent, key))? {
-        Some(Destination::Chat(chat)) => cx.db.chats.require(txn, &chat)?,
+        Some(Destination::Chat(chat)) => match cx.db.chats.get(txn, &chat)? {
+            Some(chat) if chat.archived.is_none() => chat,
+            _ => return Ok(Err(unknown())),
+        },
         Some(Destination::Agent(_)) => return Ok(Err("messages between agents are not carried yet".to_owned())),
         None => return Ok(Err(unknown())),
     };

@@ -1,51 +1,99 @@
 //! How many incarnations may run, and who gets a place that becomes free.
 
-use super::{Cx, Result, lifecycle, sessions, wake};
+use std::collections::BTreeSet;
+
+use super::{Cx, Result, lifecycle, readable, sessions, wake};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{Phase, StopReason};
 use crate::model::time::Awake;
 use crate::state::Write;
 
-/// Whether one more incarnation of this agent may run.
-pub(super) fn free(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
-    if cx.db.live.len(txn)? >= u64::from(limit(cx, txn)?) {
-        return Ok(false);
-    }
+/// Where no more incarnations may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Full {
+    /// In the whole house.
+    House,
+    /// For one agent, wherever else there is room.
+    Agent(AgentId),
+}
+
+/// What keeps one more incarnation of an agent from running, if anything does.
+pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Option<Full>> {
     let parallel = cx.db.agents.require(txn, &agent)?.settings.max_parallel;
     let mut running = 0_u32;
     for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if sessions::load(cx, txn, session)?.is_some_and(|session| session.agent == agent) {
+        if readable(sessions::load(cx, txn, session))?.is_some_and(|session| session.agent == agent) {
             running = running.saturating_add(1);
         }
     }
-    Ok(running < parallel)
+    // A place elsewhere does not help an agent that has all it may have.
+    if running >= parallel {
+        return Ok(Some(Full::Agent(agent)));
+    }
+    Ok((cx.db.live.len(txn)? >= u64::from(limit(cx, txn)?)).then_some(Full::House))
 }
 
-/// Ends the incarnation that has been idle longest, if any is idle: somebody waits for its place.
-pub(super) fn make_room(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
-    let mut idle: Vec<(Awake, SessionId, u32)> = Vec::new();
+/// Ends one incarnation for a session that waits for its place: the one that has been idle longest, else one that is
+/// between turns and has only messages that are newer than the oldest one that waits.
+pub(super) fn make_room(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (full, oldest): (Full, MessageId),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let mut found: Vec<Candidate> = Vec::new();
     for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+        if let Full::Agent(agent) = full
+            && readable(sessions::load(cx, txn, session))?.is_none_or(|session| session.agent != agent)
+        {
+            continue;
+        }
+        let incarnation = readable(cx.db.incarnations.get(txn, &(session, number)))?;
+        let Some(incarnation) = incarnation else { continue };
         match incarnation.phase {
             // A place is about to become free already.
             Phase::Stopping { .. } | Phase::Collecting { .. } => return Ok(()),
-            Phase::Running if is_idle(cx, txn, session)? => idle.push((incarnation.progress, session, number)),
+            Phase::Running if cx.db.claims.first_in(txn, &session)?.is_none() => {
+                let waits = cx.db.ready.first_in(txn, &session)?.map(|(_, message)| message);
+                found.push(Candidate { waits, progress: incarnation.progress, session, number });
+            }
             Phase::Running | Phase::Starting | Phase::Closed { .. } => {}
         }
     }
-    match idle.into_iter().min() {
-        Some((_, session, number)) => lifecycle::stop(cx, txn, (session, number), StopReason::MadeRoom, effects),
+    match decide_whose_place(found, oldest) {
+        Some((session, number)) => lifecycle::stop(cx, txn, (session, number), StopReason::MadeRoom, effects),
         None => Ok(()),
     }
 }
 
-/// Gives free places to the sessions whose messages have waited longest.
+/// An incarnation between turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Candidate {
+    waits: Option<MessageId>,
+    progress: Awake,
+    session: SessionId,
+    number: u32,
+}
+
+fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<(SessionId, u32)> {
+    found.retain(|one| one.waits.is_none_or(|waits| waits > oldest));
+    found.sort_by_key(|one| (one.waits.is_some(), one.progress, one.session));
+    found.first().map(|one| (one.session, one.number))
+}
+
+/// Brings due messages to their agents, those that have waited longest first, as far as there are places.
 pub(super) fn fill(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     let mut waiting = waiting(cx, txn)?;
     waiting.sort_unstable();
+    let mut full: BTreeSet<Full> = BTreeSet::new();
     for (_, session) in waiting {
-        wake::wake(cx, txn, session, effects)?;
+        let woken = cx.apart(txn, effects, |txn, effects| {
+            let Some(row) = sessions::load(cx, txn, session)? else { return Ok(None) };
+            let no_place = full.contains(&Full::House) || full.contains(&Full::Agent(row.agent));
+            if row.live.is_none() && no_place { Ok(None) } else { wake::wake(cx, txn, session, effects) }
+        })?;
+        full.extend(woken.flatten());
     }
     Ok(())
 }
@@ -56,7 +104,7 @@ fn waiting(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(MessageId, SessionId)>> 
     let mut from = (SessionId::new(0), 0);
     while let Some(((session, _), oldest)) = cx.db.ready.first(txn, from..)? {
         found.push((oldest, session));
-        if found.len() >= cx.policy.rows_per_input {
+        if found.len() >= WAITING_MAX {
             break;
         }
         from = (SessionId::new(session.number().saturating_add(1)), 0);
@@ -64,18 +112,35 @@ fn waiting(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(MessageId, SessionId)>> 
     Ok(found)
 }
 
-fn is_idle(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<bool> {
-    let claimed = cx.db.claims.first_in(txn, &session)?.is_some();
-    let due = cx.db.ready.first_in(txn, &session)?.is_some();
-    Ok(!claimed && !due)
-}
+/// Waiting sessions that are compared; far more than wait where things work.
+const WAITING_MAX: usize = 20_000;
 
 fn limit(cx: &Cx<'_>, txn: &Write<'_>) -> Result<u32> {
     let settings = cx.db.settings.get(txn, &())?;
     Ok(settings.and_then(|settings| settings.max_containers).unwrap_or(cx.policy.max_containers))
 }
 
-/// Whether every place is taken.
-pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>) -> Result<bool> {
-    Ok(cx.db.live.len(txn)? >= u64::from(limit(cx, txn)?))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_ones_go_first_and_nobody_older_goes() {
+        let one = |session: u64, progress, waits: Option<u64>| Candidate {
+            waits: waits.map(MessageId::new),
+            progress: Awake::new(1, progress),
+            session: SessionId::new(session),
+            number: 1,
+        };
+        for (found, expected) in [
+            (vec![], None),
+            (vec![one(1, 9, None), one(2, 5, None)], Some(2)),
+            (vec![one(1, 1, Some(50)), one(2, 5, None)], Some(2)),
+            (vec![one(1, 1, Some(9)), one(2, 5, Some(11))], Some(2)),
+            (vec![one(1, 1, Some(9))], None),
+        ] {
+            let gone = decide_whose_place(found.clone(), MessageId::new(10));
+            assert_eq!(gone.map(|(session, _)| session.number()), expected, "{found:?}");
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Removal and other work that is too large for one transaction: it goes on in further inputs, and every start and sweep
 //! resumes it.
 
-use super::{Applied, Cx, Result, context, messages};
+use super::{Applied, Cx, Result, context, messages, sessions};
 use crate::model::effect::{Discard, Effect};
-use crate::model::id::AgentId;
+use crate::model::id::{AgentId, MessageId};
 use crate::model::input::Continuation;
 use crate::model::message::{MessageState, Reason};
 use crate::model::session::SessionStatus;
@@ -19,45 +19,67 @@ pub(super) fn go_on(cx: &Cx<'_>, txn: &mut Write<'_>, rest: Continuation) -> Res
     Ok(Applied::done(effects))
 }
 
-/// Resumes the removal of agents that still have waiting messages: the backlog counts them.
+/// Resumes the removal of agents that still have sessions that can be found.
 pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
-    for (agent, _) in cx.db.backlog.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if cx.db.agents.get(txn, &agent)?.is_some_and(|agent| agent.archived.is_some()) {
-            effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
+    if cx.db.agents.len(txn)? == cx.db.agents_by_folder.len(txn)? {
+        return Ok(()); // none was ever removed
+    }
+    for (id, agent) in cx.db.agents.range(txn, ..)?.collect::<Result<Vec<_>>>()? {
+        if agent.archived.is_some() && cx.db.sessions_by_route.first_in(txn, &id)?.is_some() {
+            effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
         }
     }
     Ok(())
 }
 
-/// Drops pending messages of a removed agent. Claimed ones end with their incarnation, which is being stopped.
+/// Drops what waits in sessions of a removed agent and archives them, session by session: one that is archived is not
+/// found again. Those with a live incarnation are left for later; what waits out a backoff is dropped when that is over.
 fn drop_messages(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
-    let Some((fingerprint, discriminator)) = cx.db.workspaces_by_agent.get(txn, &agent)? else { return Ok(()) };
-    let workspace = (fingerprint, discriminator);
-    let mut left = cx.policy.rows_per_input / 4;
-    for ((_, _, session), mut row) in cx.db.sessions.collect_prefix(txn, &workspace, cx.policy.rows_per_input)? {
-        if row.agent != agent {
+    let limit = cx.policy.rows_per_input / 8; // a message is up to five rows
+    let mut left = limit;
+    let found = cx.db.sessions_by_route.collect_prefix(txn, &agent, cx.policy.rows_per_input)?;
+    let all = found.len() < cx.policy.rows_per_input;
+    let mut archived = 0;
+    for ((_, route), session) in found {
+        if cx.db.live.contains(txn, &session)? {
             continue;
         }
-        if row.status == SessionStatus::Active {
-            row.status = SessionStatus::Archived;
-            cx.db.sessions.put(txn, &(fingerprint, discriminator, session), &row)?;
-        }
         let mut waiting = cx.db.ready.collect_prefix(txn, &session, left)?;
-        waiting.extend(cx.db.context.collect_prefix(txn, &session, left)?);
-        let mut seqs = Vec::new();
+        waiting.extend(cx.db.context.collect_prefix(txn, &session, left - waiting.len())?);
+        left -= waiting.len();
+        let mut seqs = Vec::with_capacity(waiting.len());
         for ((_, seq), id) in waiting {
-            let dropped = MessageState::Dropped { reason: Reason::AgentRemoved, at: cx.now.wall };
-            messages::end(cx, txn, id, (dropped, vec![]), effects)?;
+            drop_message(cx, txn, id, effects)?;
             seqs.push(seq);
         }
-        left = left.saturating_sub(seqs.len());
         if !seqs.is_empty() {
             effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
         }
         if left == 0 {
-            effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
+            break;
+        }
+        sessions::update(cx, txn, session, |row| row.status = SessionStatus::Archived)?;
+        cx.db.sessions_by_route.delete(txn, &(agent, route))?;
+        left -= 1;
+        archived += 1;
+        if left == 0 {
             break;
         }
     }
+    // Where nothing moved, live incarnations are waited for: the sweep comes back.
+    if left == 0 || (!all && archived > 0) {
+        effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
+    }
     Ok(())
+}
+
+/// Drops a message of a removed agent.
+pub(super) fn drop_message(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, effects: &mut Vec<Effect>) -> Result<()> {
+    let dropped = MessageState::Dropped { reason: Reason::AgentRemoved, at: cx.now.wall };
+    messages::end(cx, txn, id, (dropped, vec![]), effects).map(drop)
+}
+
+/// Whether the agent of a message was removed.
+pub(super) fn is_removed(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
+    Ok(cx.db.agents.get(txn, &agent)?.is_none_or(|agent| agent.archived.is_some()))
 }

@@ -3,15 +3,21 @@
 use super::access::standing;
 use super::engage::{Facts, decide};
 use super::messages::NewMessage;
-use super::{Applied, Cx, Result, chats, duplicate, messages, sessions, users, wake};
-use crate::model::address::UserId;
+use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
+use crate::model::address::{Address, UserId};
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, Chat, Wiring};
 use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Drop, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
+use crate::model::time::Millis;
 use crate::state::{ForeignKey, Write};
+
+/// How far back to look whether a chat was told of a full backlog.
+const DROPS_BACK_MAX: u64 = 100;
+/// How long that counts.
+const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
 pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
@@ -79,10 +85,37 @@ impl FanOut<'_> {
                 let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
                 (report.session, report.message) = (Some(session), Some(message));
             }
-            Decision::Refused => record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?,
+            Decision::Refused => {
+                if why == Reason::Backlog {
+                    self.tell_of_backlog(cx, txn, (agent_id, agent))?;
+                }
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
             Decision::Ignored | Decision::Filtered | Decision::Denied => {}
         }
         Ok(report)
+    }
+
+    /// Says in the chat that an agent takes nothing more; once in a while, not for every message.
+    fn tell_of_backlog(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, (id, agent): (AgentId, &Agent)) -> Result<()> {
+        let last = cx.db.dropped.last(txn, ..)?.map_or(0, |(last, _)| last.number());
+        let from = DropId::new(last.saturating_sub(DROPS_BACK_MAX));
+        let newest = cx.db.dropped.range(txn, from..)?.collect::<Result<Vec<_>>>()?;
+        let told = |drop: &Drop| {
+            let same = drop.agent == Some(id) && drop.chat == Some(self.chat_id) && drop.reason == Reason::Backlog;
+            same && drop.at.plus(TOLD_AGAIN) > cx.now.wall
+        };
+        if newest.iter().any(|(_, drop)| told(drop)) {
+            return Ok(());
+        }
+        let name = &agent.settings.name;
+        let text = format!("{name} has too many waiting messages and takes no more until some are answered.");
+        notice::say_to(cx, txn, (self.reply(), None), text, &mut self.effects).map(drop)
+    }
+
+    /// Where an answer goes.
+    fn reply(&self) -> Address {
+        self.event.reply_to.clone().unwrap_or_else(|| self.event.source.clone())
     }
 
     fn store(
@@ -97,12 +130,12 @@ impl FanOut<'_> {
             None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
         };
         let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
-        let session = sessions::resolve(cx, txn, agent, route, Some(self.event.source.clone()))?;
+        let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
         let (_, seq) = sessions::update(cx, txn, session, |row| {
             row.active = cx.now.wall;
             row.take_seq()
         })?;
-        let reply = Some(self.event.reply_to.clone().unwrap_or_else(|| self.event.source.clone()));
+        let reply = Some(self.reply());
         let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply })?;
         if trigger {
             wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
@@ -138,7 +171,7 @@ fn conclude(
     remember(cx, txn, fan_out.event, stored, refused)?;
     let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
     let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    Ok(Applied { reply: Reply::Routed(report), effects })
+    Ok(Applied::new(Reply::Routed(report), effects))
 }
 
 /// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
@@ -165,7 +198,7 @@ fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: 
 
 fn silent(event: &InboundEvent, chat: Option<ChatId>, reason: Reason) -> Applied {
     let report = RouteReport { reason: Some(reason), ..blank(event, chat) };
-    Applied { reply: Reply::Routed(report), effects: Vec::new() }
+    Applied::new(Reply::Routed(report), Vec::new())
 }
 
 /// A report of an event that nobody has.

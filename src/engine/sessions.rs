@@ -9,13 +9,14 @@ use crate::model::session::{
 };
 use crate::state::{self, RouteKey, Write};
 
-/// The session of an agent for a route, made if there is none. `reply` is the default reply address of a new one.
+/// The session of an agent for a route, made if there is none; answers of a new one go to the chat it begins in, and to
+/// its thread only if that is all it is about.
 pub(super) fn resolve(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     agent: AgentId,
     route: Route,
-    reply: Option<Address>,
+    source: &Address,
 ) -> Result<SessionId> {
     let by_route = (agent, RouteKey::from(&route));
     if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
@@ -23,6 +24,8 @@ pub(super) fn resolve(
     }
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
+    let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
+    let reply = Some(Address { thread, ..source.clone() });
     let session = Session {
         agent,
         route,

@@ -9,12 +9,15 @@ use crate::state::Write;
 pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
     let mut effects = Vec::new();
     for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
-        effects.push(match incarnation.phase {
-            Phase::Collecting { .. } => Effect::CollectRest(session, number),
-            Phase::Stopping { .. } => Effect::Stop(session, number),
-            Phase::Starting | Phase::Running | Phase::Closed { .. } => Effect::Inquire(session, number),
-        });
+        cx.apart(txn, &mut effects, |txn, effects| {
+            let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+            effects.push(match incarnation.phase {
+                Phase::Collecting { .. } => Effect::CollectRest(session, number),
+                Phase::Stopping { .. } => Effect::Stop(session, number),
+                Phase::Starting | Phase::Running | Phase::Closed { .. } => Effect::Inquire(session, number),
+            });
+            Ok(())
+        })?;
     }
     let mut swept = sweep::sweep(cx, txn, &[])?;
     effects.append(&mut swept.effects);

@@ -11,7 +11,9 @@ pub(super) enum Verdict {
     Leave,
     /// End it.
     Stop(StopReason),
-    /// Its start was asked for and nothing was heard: ask the runtime.
+    /// Its start was asked for and nothing was heard: ask again.
+    LaunchAgain,
+    /// Its start was asked for by an earlier run of the daemon: ask what became of it.
     Inquire,
     /// Its end was asked for and nothing was heard: ask again.
     StopAgain,
@@ -47,7 +49,11 @@ fn judge_live(incarnation: &Incarnation, claims: &[Awake], policy: &Policy, now:
         return Verdict::Stop(StopReason::ClaimStuck);
     }
     let unheard = incarnation.phase == Phase::Starting && now.since(incarnation.launched) >= policy.stop_again;
-    if unheard { Verdict::Inquire } else { Verdict::Leave }
+    match unheard {
+        true if incarnation.launched.run() == now.run() => Verdict::LaunchAgain,
+        true => Verdict::Inquire,
+        false => Verdict::Leave,
+    }
 }
 
 #[cfg(test)]
@@ -127,7 +133,8 @@ mod tests {
         let policy = &Policy::STANDARD;
         let mut incarnation = running(10, None);
         (incarnation.phase, incarnation.launched, incarnation.beat) = (Phase::Starting, at(10), at(10));
-        assert_eq!(decide(&incarnation, &[], policy, at(0)), Verdict::Inquire);
+        assert_eq!(decide(&incarnation, &[], policy, at(0)), Verdict::LaunchAgain);
+        assert_eq!(decide(&incarnation, &[], policy, Awake::new(2, 10_000)), Verdict::Inquire);
         incarnation.phase = Phase::Stopping { why: StopReason::Ceiling, since: at(10) };
         assert_eq!(decide(&incarnation, &[], policy, at(0)), Verdict::StopAgain);
         incarnation.phase = Phase::Collecting { exit: crate::model::incarnation::Exit::Code(0), since: at(10) };

@@ -1,13 +1,14 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places};
+use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove, wake};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::mailbox::Observation;
 use crate::model::message::{Due, MessageState};
+use crate::model::report::{Caused, Reply};
 use crate::model::time::Awake;
 use crate::state::Write;
 
@@ -15,19 +16,13 @@ use crate::state::Write;
 pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observation]) -> Result<Applied> {
     let mut effects = Vec::new();
     for observation in observations {
-        observe(cx, txn, observation)?;
+        cx.apart(txn, &mut effects, |txn, _| observe(cx, txn, observation))?;
     }
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        judge(cx, txn, (session, number), &mut effects)?;
+    for part in [judge_all, ripen_messages, places::fill, ripen_outbound, attempt_again, remove::resume] {
+        cx.apart(txn, &mut effects, |txn, effects| part(cx, txn, effects))?;
     }
-    ripen_messages(cx, txn)?;
-    places::fill(cx, txn, &mut effects)?;
-    ripen_outbound(cx, txn, &mut effects)?;
-    for id in due_heads(cx, txn)? {
-        deliver::overdue(cx, txn, id, &mut effects)?;
-    }
-    super::remove::resume(cx, txn, &mut effects)?;
-    Ok(Applied::done(effects))
+    let caused = effects.iter().map(Caused::from).collect();
+    Ok(Applied::new(Reply::Swept(caused), effects))
 }
 
 fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Result<()> {
@@ -52,6 +47,13 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
     cx.db.incarnations.put(txn, &key, &incarnation)
 }
 
+fn judge_all(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    for live in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+        cx.apart(txn, effects, |txn, effects| judge(cx, txn, live, effects))?;
+    }
+    Ok(())
+}
+
 fn judge(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -63,6 +65,7 @@ fn judge(
     match stuck::decide(&incarnation, &claims, cx.policy, cx.now.awake) {
         Verdict::Leave => {}
         Verdict::Stop(why) => lifecycle::stop(cx, txn, (session, number), why, effects)?,
+        Verdict::LaunchAgain => wake::launch_again(cx, txn, (session, number), effects)?,
         Verdict::Inquire => effects.push(Effect::Inquire(session, number)),
         Verdict::StopAgain => effects.push(Effect::Stop(session, number)),
         Verdict::CollectAgain => effects.push(Effect::CollectRest(session, number)),
@@ -81,34 +84,44 @@ fn claims_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<Awa
 }
 
 /// Messages whose time or backoff is over may go now.
-fn ripen_messages(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
-    let limit = cx.policy.rows_per_input / 2;
+fn ripen_messages(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let limit = cx.policy.rows_per_input / 4;
     let past_all_ids = MessageId::new(u64::MAX);
     let later = cx.db.later.collect_range(txn, ..=(cx.now.wall, past_all_ids), limit)?;
     let retries = cx.db.retries.collect_range(txn, ..=(cx.now.awake, past_all_ids), limit)?;
     let ids = later.into_iter().map(|((_, id), ())| id).chain(retries.into_iter().map(|((_, id), ())| id));
     for id in ids.collect::<Vec<_>>() {
-        messages::update(cx, txn, id, |message| message.state = MessageState::Pending(Due::Now))?;
+        cx.apart(txn, effects, |txn, effects| ripen(cx, txn, id, effects))?;
     }
     Ok(())
+}
+
+fn ripen(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, effects: &mut Vec<Effect>) -> Result<()> {
+    let message = messages::update(cx, txn, id, |message| message.state = MessageState::Pending(Due::Now))?;
+    if remove::is_removed(cx, txn, message.agent)? { remove::drop_message(cx, txn, id, effects) } else { Ok(()) }
 }
 
 /// Outgoing messages whose time has come enter their lanes.
 fn ripen_outbound(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     let due = (cx.now.wall, OutboundId::new(u64::MAX));
-    for ((time, id), ()) in cx.db.outbound_later.collect_range(txn, ..=due, cx.policy.rows_per_input / 2)? {
-        cx.db.outbound_later.delete(txn, &(time, id))?;
-        let mut outbound = cx.db.outbound.require(txn, &id)?;
-        outbound.state = OutState::Waiting { until: None, after: None };
-        cx.db.outbound.put(txn, &id, &outbound)?;
-        outbox::enter_lane(cx, txn, id, &outbound, effects)?;
+    for ((time, id), ()) in cx.db.outbound_later.collect_range(txn, ..=due, cx.policy.rows_per_input / 4)? {
+        cx.apart(txn, effects, |txn, effects| {
+            cx.db.outbound_later.delete(txn, &(time, id))?;
+            let mut outbound = cx.db.outbound.require(txn, &id)?;
+            outbound.state = OutState::Waiting { until: None, after: None };
+            cx.db.outbound.put(txn, &id, &outbound)?;
+            outbox::enter_lane(cx, txn, id, &outbound, effects)
+        })?;
     }
     Ok(())
 }
 
-fn due_heads(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<OutboundId>> {
+/// First messages of lanes for which something has to be done.
+fn attempt_again(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     let due = (cx.now.awake, OutboundId::new(u64::MAX));
     // Points of earlier runs sort before this one's: what they waited for is due at once.
-    let heads = cx.db.lane_heads.collect_range(txn, ..=due, cx.policy.rows_per_input / 2)?;
-    Ok(heads.into_iter().map(|((_, id), ())| id).collect())
+    for ((_, id), ()) in cx.db.lane_heads.collect_range(txn, ..=due, cx.policy.rows_per_input / 4)? {
+        cx.apart(txn, effects, |txn, effects| deliver::overdue(cx, txn, id, effects))?;
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Bringing due messages to an agent: to the incarnation that lives, or to a new one.
 
 use super::export::Due;
+use super::places::Full;
 use super::{Cx, Result, export, places, sessions};
 use crate::model::effect::{Effect, Launch};
 use crate::model::id::{MessageId, SessionId};
@@ -9,8 +10,9 @@ use crate::model::session::{Session, SessionStatus};
 use crate::state::Write;
 
 /// Does what a session's due messages need: export to a live incarnation, start of a new one, or nothing while one is
-/// ending or no place is free. Asked twice it asks for the same things twice, which harms nothing.
-pub(super) fn wake(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+/// ending or no place is free; then the answer says where. Asked twice it asks for the same things twice, which harms
+/// nothing.
+pub(super) fn wake(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<Option<Full>> {
     bring(cx, txn, id, Due::All, effects)
 }
 
@@ -20,26 +22,30 @@ pub(super) fn wake_for(
     txn: &mut Write<'_>,
     (id, seq, message): (SessionId, u64, MessageId),
     effects: &mut Vec<Effect>,
-) -> Result<()> {
+) -> Result<Option<Full>> {
     bring(cx, txn, id, Due::One(seq, message), effects)
 }
 
-fn bring(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, due: Due, effects: &mut Vec<Effect>) -> Result<()> {
-    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(()) };
+fn bring(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, due: Due, effects: &mut Vec<Effect>) -> Result<Option<Full>> {
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(None) };
     let incarnation = match session.live {
         Some(number) => cx.db.incarnations.get(txn, &(id, number))?,
         None => None,
     };
-    let any_due = cx.db.ready.first_in(txn, &id)?.is_some();
-    match decide(&session, incarnation.as_ref(), any_due) {
-        Wake::Nothing => Ok(()),
+    let Some((_, oldest)) = cx.db.ready.first_in(txn, &id)? else { return Ok(None) };
+    // From the removal of an agent on nothing of it is started, even before its sessions are archived.
+    let removed = cx.db.agents.require(txn, &session.agent)?.archived.is_some();
+    match decide(&session, incarnation.as_ref(), removed) {
+        Wake::Nothing => Ok(None),
         Wake::Export => {
             let export = export::addition(cx, txn, (id, due), effects)?;
             effects.push(Effect::Export(Box::new(export)));
-            Ok(())
+            Ok(None)
         }
-        Wake::Launch if places::free(cx, txn, session.agent)? => launch(cx, txn, id, effects),
-        Wake::Launch => places::make_room(cx, txn, effects),
+        Wake::Launch => match places::full(cx, txn, session.agent)? {
+            None => launch(cx, txn, id, effects).map(|()| None),
+            Some(full) => places::make_room(cx, txn, (full, oldest), effects).map(|()| Some(full)),
+        },
     }
 }
 
@@ -51,8 +57,8 @@ enum Wake {
     Launch,
 }
 
-fn decide(session: &Session, incarnation: Option<&Incarnation>, due: bool) -> Wake {
-    if !due || session.status != SessionStatus::Active {
+fn decide(session: &Session, incarnation: Option<&Incarnation>, removed: bool) -> Wake {
+    if removed || session.status != SessionStatus::Active {
         return Wake::Nothing;
     }
     match (session.live, incarnation.map(|incarnation| &incarnation.phase)) {
@@ -83,6 +89,28 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Eff
     };
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
     cx.db.live.put(txn, &id, &number)?;
+    launch_effect(cx, txn, (id, number, session), effects)
+}
+
+/// Asks for the start of an incarnation of which nothing was heard: a runtime starts what does not run yet.
+pub(super) fn launch_again(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, number): (SessionId, u32),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    match sessions::load(cx, txn, id)? {
+        Some(session) => launch_effect(cx, txn, (id, number, session), effects),
+        None => Ok(()),
+    }
+}
+
+fn launch_effect(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, number, session): (SessionId, u32, Session),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
     let agent = cx.db.agents.require(txn, &session.agent)?;
     let export = export::everything(cx, txn, id, effects)?;
     effects.push(Effect::Launch(Box::new(Launch {
@@ -121,7 +149,7 @@ mod tests {
             created: at,
             active: at,
         };
-        let decide_for = |phase: Option<Phase>, status, due| {
+        let decide_for = |phase: Option<Phase>, status, removed| {
             let live = phase.is_some().then_some(1);
             let incarnation = phase.map(|phase| Incarnation {
                 phase,
@@ -134,20 +162,21 @@ mod tests {
                 claimed: false,
                 stderr_tail: String::new(),
             });
-            decide(&session(live, status), incarnation.as_ref(), due)
+            decide(&session(live, status), incarnation.as_ref(), removed)
         };
         let stopping = Phase::Stopping { why: StopReason::Ceiling, since: awake };
         let collecting = Phase::Collecting { exit: Exit::Code(0), since: awake };
-        for (phase, status, due, expected) in [
-            (None, SessionStatus::Active, true, Wake::Launch),
-            (None, SessionStatus::Active, false, Wake::Nothing),
-            (None, SessionStatus::Archived, true, Wake::Nothing),
-            (Some(Phase::Starting), SessionStatus::Active, true, Wake::Export),
-            (Some(Phase::Running), SessionStatus::Active, true, Wake::Export),
-            (Some(stopping), SessionStatus::Active, true, Wake::Nothing),
-            (Some(collecting), SessionStatus::Active, true, Wake::Nothing),
+        for (phase, status, removed, expected) in [
+            (None, SessionStatus::Active, false, Wake::Launch),
+            (None, SessionStatus::Active, true, Wake::Nothing),
+            (None, SessionStatus::Archived, false, Wake::Nothing),
+            (Some(Phase::Starting), SessionStatus::Active, false, Wake::Export),
+            (Some(Phase::Running), SessionStatus::Active, false, Wake::Export),
+            (Some(Phase::Running), SessionStatus::Active, true, Wake::Nothing),
+            (Some(stopping), SessionStatus::Active, false, Wake::Nothing),
+            (Some(collecting), SessionStatus::Active, false, Wake::Nothing),
         ] {
-            assert_eq!(decide_for(phase.clone(), status, due), expected, "{phase:?} {status:?} {due}");
+            assert_eq!(decide_for(phase.clone(), status, removed), expected, "{phase:?} {status:?} {removed}");
         }
     }
 }

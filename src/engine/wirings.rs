@@ -1,10 +1,9 @@
 //! Chats and their wirings, as an operator describes them. A wiring gives its agent a destination, and takes it away.
 
-use super::configure::{Made, report};
+use super::configure::{Aftermath, Made, report};
 use super::{Cx, Result, agents, chats};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{ChatSpec, WiringSpec};
-use crate::model::effect::Effect;
 use crate::model::entity::{Chat, Destination, Folder, Origin, Wiring, normalize_name};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::report::{Action, ChangeReport};
@@ -16,18 +15,17 @@ pub(super) fn put_chat(
     txn: &mut Write<'_>,
     spec: &ChatSpec,
     origin: Origin,
-    effects: &mut Vec<Effect>,
+    after: &mut Aftermath,
 ) -> Result<Made> {
     let (id, action) = match chats::find(cx, txn, &spec.channel, &spec.platform_id)? {
         Some((id, before)) => {
-            let after = Chat {
+            let now = Chat {
                 name: spec.name.clone().or_else(|| before.name.clone()),
                 group: spec.group,
                 unknown_senders: spec.unknown_senders,
                 ..before.clone()
             };
-            cx.db.chats.put(txn, &id, &after)?;
-            (id, if after == before { Action::Unchanged } else { Action::Updated })
+            (id, alter(cx, txn, id, (&before, &now), after)?)
         }
         None => (chats::insert(cx, txn, &new_chat(cx, spec, origin))?, Action::Created),
     };
@@ -39,11 +37,27 @@ pub(super) fn put_chat(
         };
         let action = put(cx, txn, (id, agent), wiring, origin)?;
         if action != Action::Unchanged {
-            agents::renew_contexts(cx, txn, agent, effects)?;
+            after.changed.insert(agent);
         }
         reports.push(report(entity(&place, &wiring.agent), action));
     }
     Ok(Ok(reports))
+}
+
+/// Stores a chat that may have changed; agents that write to it by a name see what it is called.
+fn alter(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: ChatId,
+    (before, now): (&Chat, &Chat),
+    after: &mut Aftermath,
+) -> Result<Action> {
+    if now == before {
+        return Ok(Action::Unchanged);
+    }
+    cx.db.chats.put(txn, &id, now)?;
+    after.changed.extend(chats::listeners(cx, txn, id)?.into_iter().map(|(agent, _, _)| agent));
+    Ok(Action::Updated)
 }
 
 /// Archives a chat and removes its wirings.
@@ -51,7 +65,7 @@ pub(super) fn remove_chat(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (channel, platform_id): (&ChannelName, &ForeignId),
-    effects: &mut Vec<Effect>,
+    after: &mut Aftermath,
 ) -> Result<Made> {
     let place = format!("{channel}/{platform_id}");
     let Some((id, mut chat)) = chats::find(cx, txn, channel, platform_id)? else {
@@ -60,7 +74,7 @@ pub(super) fn remove_chat(
     let mut reports: Vec<ChangeReport> = Vec::new();
     for (agent_id, agent, _) in chats::listeners(cx, txn, id)? {
         unwire(cx, txn, (id, agent_id))?;
-        agents::renew_contexts(cx, txn, agent_id, effects)?;
+        after.changed.insert(agent_id);
         reports.push(report(entity(&place, &agent.folder), Action::Removed));
     }
     chat.archived = Some(cx.now.wall);
@@ -76,7 +90,7 @@ pub(super) fn remove(
     txn: &mut Write<'_>,
     (channel, platform_id): (&ChannelName, &ForeignId),
     folder: &Folder,
-    effects: &mut Vec<Effect>,
+    after: &mut Aftermath,
 ) -> Result<Made> {
     let place = format!("{channel}/{platform_id}");
     let chat = chats::find(cx, txn, channel, platform_id)?.map(|(id, _)| id);
@@ -87,7 +101,7 @@ pub(super) fn remove(
     if !unwire(cx, txn, (chat, agent))? {
         return Ok(Err(format!("there is no wiring {place} -> {folder}")));
     }
-    agents::renew_contexts(cx, txn, agent, effects)?;
+    after.changed.insert(agent);
     Ok(Ok(vec![report(entity(&place, folder), Action::Removed)]))
 }
 

@@ -33,6 +33,33 @@ pub enum Change {
     RemoveChat(ChannelName, ForeignId),
     /// Removes one wiring.
     RemoveWiring(ChannelName, ForeignId, Folder),
+    /// Decides that a chat is not to be asked about.
+    DenyChat(ChannelName, ForeignId),
+    /// Takes that decision back.
+    AllowChat(ChannelName, ForeignId),
+    /// Gives a person a role.
+    Grant(UserId, RoleSpec),
+    /// Takes a role from a person.
+    Revoke(UserId, RoleSpec),
+    /// Lets a person talk to an agent.
+    AddMember(Folder, UserId),
+    /// Takes a membership back.
+    RemoveMember(Folder, UserId),
+    /// Lets an agent write somewhere under a name of its own.
+    AddDestination(Folder, String, DestinationSpec),
+    /// Takes a destination away.
+    RemoveDestination(Folder, String),
+    /// Removes what a file made and the other changes do not name.
+    Prune,
+}
+
+/// Where an agent may write, by the names that people use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DestinationSpec {
+    /// A chat.
+    Chat(ChannelName, ForeignId),
+    /// Another agent.
+    Agent(Folder),
 }
 
 /// Settings of the whole installation.

@@ -104,7 +104,7 @@ pub struct AgentSettings {
     pub effort: Option<String>,
     /// What it may touch.
     pub trust: Trust,
-    /// Allows a real provider in the process runtime, where it has the rights of the user.
+    /// Does without confinement in the process runtime: it has the rights of the user there.
     pub unconfined: bool,
     /// Tools it may not use, beside those that Hearth always blocks.
     pub blocked_tools: Vec<String>,
@@ -112,6 +112,45 @@ pub struct AgentSettings {
     pub max_prompt_messages: u32,
     /// Incarnations of it that may run at once.
     pub max_parallel: u32,
+}
+
+/// What holds an agent in the process runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// It can touch nothing but its own.
+    Confined,
+    /// It has the rights of the user: the operator said so.
+    Unconfined,
+    /// Nothing confines it, and it does nothing on its own.
+    Harmless,
+    /// It is not started: nothing could confine it, and the operator has not said that it may do without.
+    NeedsUnconfined,
+}
+
+impl Hold {
+    /// For people and programs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Confined => "confined",
+            Self::Unconfined => "unconfined",
+            Self::Harmless => "not needed",
+            Self::NeedsUnconfined => "needs unconfined",
+        }
+    }
+}
+
+impl AgentSettings {
+    /// What holds this agent where confinement is `possible`, or is not.
+    #[must_use]
+    pub const fn hold(&self, possible: bool) -> Hold {
+        match (self.unconfined, possible, self.provider) {
+            (true, _, _) => Hold::Unconfined,
+            (false, true, _) => Hold::Confined,
+            (false, false, ProviderKind::Echo) => Hold::Harmless,
+            (false, false, ProviderKind::Command | ProviderKind::Claude) => Hold::NeedsUnconfined,
+        }
+    }
 }
 
 /// One agent workspace with an identity (agent group).

@@ -1,7 +1,9 @@
 //! What transactions answer: decisions with their reasons.
 
+use super::effect::Effect;
 use super::entity::Folder;
 use super::id::{ChatId, MessageId, SessionId};
+use super::input::Continuation;
 use super::message::Reason;
 
 /// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
@@ -13,8 +15,45 @@ pub enum Reply {
     Routed(RouteReport),
     /// What a configuration changed.
     Configured(Vec<ChangeReport>),
+    /// What a sweep causes.
+    Swept(Vec<Caused>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
+}
+
+/// An effect, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caused {
+    /// What kind: a word for programs.
+    pub what: &'static str,
+    /// What it is about: `se3.2`, `mo7 to telegram/123`.
+    pub about: String,
+}
+
+impl From<&Effect> for Caused {
+    fn from(effect: &Effect) -> Self {
+        let (what, about) = match effect {
+            Effect::Export(export) => ("export", format!("{}, {} messages", export.session, export.messages.len())),
+            Effect::Discard(discard) => ("discard", format!("{}, {} messages", discard.session, discard.seqs.len())),
+            Effect::Launch(launch) => {
+                ("launch", format!("{}.{} ({})", launch.session, launch.incarnation, launch.folder))
+            }
+            Effect::Stop(session, number) => ("stop", format!("{session}.{number}")),
+            Effect::Inquire(session, number) => ("inquire", format!("{session}.{number}")),
+            Effect::CollectRest(session, number) => ("collect", format!("{session}.{number}")),
+            Effect::Deliver(delivery) => {
+                ("deliver", format!("{} to {}/{}", delivery.id, delivery.to.channel, delivery.to.platform_id))
+            }
+            Effect::Settled(settled) => ("settle", settled.message.to_string()),
+            Effect::Continue(Continuation::DropMessagesOf(agent)) => {
+                ("continue", format!("dropping messages of {agent}"))
+            }
+            Effect::Continue(Continuation::CapContext(session, _)) => {
+                ("continue", format!("capping context of {session}"))
+            }
+        };
+        Self { what, about }
+    }
 }
 
 /// A refusal of a whole input.

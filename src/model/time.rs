@@ -29,6 +29,15 @@ pub struct Moment {
     pub awake: Awake,
 }
 
+impl Moment {
+    /// Another time of the wall clock, with the awake time that it is at if the machine stays awake until then.
+    #[must_use]
+    pub fn at(self, wall: Timestamp) -> Self {
+        let ahead = u64::try_from(wall.0.saturating_sub(self.wall.0)).unwrap_or(0);
+        Self { wall, awake: self.awake.plus(Millis(ahead)) }
+    }
+}
+
 impl Timestamp {
     /// From milliseconds since 1970 UTC.
     #[must_use]

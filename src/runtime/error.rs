@@ -36,14 +36,16 @@ pub enum Error {
     },
     /// A real provider would have the rights of the user.
     #[error(
-        "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml, because the process runtime does not \
-         confine agents yet and this one would have all rights of the user who runs hearth"
+        "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml to run here, with all rights of the \
+         user who runs hearth, because {why}"
     )]
     Unconfined {
         /// Which agent.
         folder: String,
         /// What drives it.
         provider: &'static str,
+        /// Why it cannot be confined.
+        why: String,
     },
     /// A setting is no environment variable.
     #[error("`{name}` cannot be the name of an environment variable")]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::shape::{ConfiguredJson, RoutedJson};
+use super::change::ChangeRequest;
+use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
 /// Version of the lines.
 pub const VERSION: u32 = 1;
@@ -28,11 +29,13 @@ pub enum Request {
         /// Only say what would become of it.
         dry_run: bool,
     },
-    /// A configuration.
-    Apply {
-        /// Text of hearth.toml.
-        toml: String,
-        /// Only say what would change.
+    /// A configuration, or a part of one.
+    Change(ChangeRequest),
+    /// Look at what is due.
+    Sweep {
+        /// As if it were then, in milliseconds since 1970; only with `dry_run`.
+        at: Option<i64>,
+        /// Only say what it would cause.
         dry_run: bool,
     },
     /// What the daemon knows of itself.
@@ -81,6 +84,8 @@ pub enum Response {
     Routed(RoutedJson),
     /// What a configuration changed.
     Configured(ConfiguredJson),
+    /// What a sweep causes.
+    Swept(SweptJson),
     /// What the daemon knows of itself.
     Status(DaemonStatus),
     /// The chat is there.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::report::{ChangeReport, RouteReport, WiringReport};
+use crate::model::report::{Caused, ChangeReport, RouteReport, WiringReport};
 
 /// What became of an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,43 @@ pub struct ChangeJson {
     pub entity: String,
     /// `created`, `updated`, `unchanged` or `removed`.
     pub action: String,
+    /// What is different, for what was updated; a command that knows what was before adds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldJson>,
+}
+
+/// How one key of an entity changes; null is its default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldJson {
+    /// The key, as hearth.toml names it.
+    pub field: String,
+    /// Its value before.
+    pub before: Option<String>,
+    /// Its value now.
+    pub after: Option<String>,
+}
+
+/// What a sweep causes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweptJson {
+    /// In order.
+    pub effects: Vec<EffectJson>,
+}
+
+/// One thing that a sweep causes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectJson {
+    /// `launch`, `stop`, `deliver` and so on.
+    pub effect: String,
+    /// What it is about.
+    pub about: String,
+}
+
+impl From<&[Caused]> for SweptJson {
+    fn from(caused: &[Caused]) -> Self {
+        let effect = |one: &Caused| EffectJson { effect: one.what.to_owned(), about: one.about.clone() };
+        Self { effects: caused.iter().map(effect).collect() }
+    }
 }
 
 impl From<&RouteReport> for RoutedJson {
@@ -98,6 +135,7 @@ impl From<&[ChangeReport]> for ConfiguredJson {
         let change = |report: &ChangeReport| ChangeJson {
             entity: report.entity.clone(),
             action: report.action.as_str().to_owned(),
+            fields: Vec::new(),
         };
         Self { changes: reports.iter().map(change).collect() }
     }

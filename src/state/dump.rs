@@ -18,6 +18,10 @@ use super::store::Reader;
 use super::table::{ByteRow, Codec, Index, Rows, Table};
 use super::tables::{About, Visitor};
 
+mod follow;
+
+pub use follow::{Changes, Follow};
+
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -92,6 +96,8 @@ struct Shown {
 #[derive(Serialize)]
 struct Line<'a> {
     table: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'a str>,
     key: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a serde_json::Value>,
@@ -142,9 +148,13 @@ impl Walk<'_> {
         match self.options.format {
             Format::Text if row.text.is_empty() => self.line(&row.name),
             Format::Text => self.line(&format!("{}: {}", row.name, row.text)),
-            Format::Json => {
-                self.json(&Line { table: about.name, key: &row.key, value: Some(&row.json), unreadable: None })
-            }
+            Format::Json => self.json(&Line {
+                table: about.name,
+                change: None,
+                key: &row.key,
+                value: Some(&row.json),
+                unreadable: None,
+            }),
         }
     }
 
@@ -155,7 +165,7 @@ impl Walk<'_> {
             Format::Text => self.line(&format!("{key}: !! {reason}")),
             Format::Json => {
                 let key = [key.to_owned()];
-                self.json(&Line { table: about.name, key: &key, value: None, unreadable: Some(reason) })
+                self.json(&Line { table: about.name, change: None, key: &key, value: None, unreadable: Some(reason) })
             }
         }
     }
@@ -179,21 +189,25 @@ impl Visitor for Walk<'_> {
 
     fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
         let bodies = self.options.bodies;
-        self.rows(about, table, |key, mut value| {
-            if !bodies {
-                value.redact();
-            }
-            let json = serde_json::to_value(&value).unwrap_or_default();
-            Shown { name: key.shown(), key: parts(&key), text: format!("{value:?}"), json }
-        })
+        self.rows(about, table, |key, value| of_record(&key, value, bodies))
     }
 
     fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
-        self.rows(about, index, |key, value| {
-            let value = parts(&value);
-            Shown { name: key.shown(), key: parts(&key), text: value.join("/"), json: value.into() }
-        })
+        self.rows(about, index, |key, value| of_index(&key, &value))
     }
+}
+
+fn of_record<K: KeyPart, V: Record>(key: &K, mut value: V, bodies: bool) -> Shown {
+    if !bodies {
+        value.redact();
+    }
+    let json = serde_json::to_value(&value).unwrap_or_default();
+    Shown { name: key.shown(), key: parts(key), text: format!("{value:?}"), json }
+}
+
+fn of_index<K: KeyPart, V: KeyPart>(key: &K, value: &V) -> Shown {
+    let value = parts(value);
+    Shown { name: key.shown(), key: parts(key), text: value.join("/"), json: value.into() }
 }
 
 fn parts(key: &impl KeyPart) -> Vec<String> {

@@ -30,6 +30,8 @@ const MAX_READERS: u32 = 512;
 pub(super) enum Access {
     Write,
     ReadOnly,
+    /// A finished copy that nobody writes: read without LMDB's locks, so that nothing is made beside it.
+    Copy,
 }
 
 /// Opens the environment in `dir` with the largest map that the system grants: 1 TiB, halved until it does. The map is
@@ -50,6 +52,7 @@ fn open_once(dir: &Path, access: Access, map_bytes: usize) -> heed::Result<Env> 
     let flags = match access {
         Access::Write => EnvFlags::empty(),
         Access::ReadOnly => EnvFlags::READ_ONLY,
+        Access::Copy => EnvFlags::READ_ONLY | EnvFlags::NO_LOCK,
     };
     let max_dbs = u32::try_from(Tables::ABOUT.len()).unwrap_or(u32::MAX);
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
@@ -57,7 +60,8 @@ fn open_once(dir: &Path, access: Access, map_bytes: usize) -> heed::Result<Env> 
     #[expect(
         unsafe_code,
         reason = "LMDB maps the file. Sound because the daemon's lock admits one writing process, nobody else in the \
-                  process opens the store's files, and no flag weakens LMDB's syncs or locks"
+                  process opens the store's files, and no flag weakens LMDB's syncs, nor its locks but for copies that \
+                  nobody writes"
     )]
     unsafe {
         options.flags(flags).open(dir)

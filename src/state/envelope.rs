@@ -132,6 +132,11 @@ fn split(bytes: &[u8]) -> Result<(u16, &[u8]), Unreadable> {
     Ok((u16::from_be_bytes(*version), body))
 }
 
+/// Checksum of a line of text.
+pub(super) fn checksum_of(text: &[u8]) -> u32 {
+    crc32fast::hash(text)
+}
+
 fn checksum(version: [u8; 2], body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&version);

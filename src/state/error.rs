@@ -133,6 +133,14 @@ pub enum Error {
     /// A text that cannot be part of a key.
     #[error(transparent)]
     Text(#[from] BadText),
+    /// The store has to be migrated, and could not be backed up first.
+    #[error(
+        "the store has an older format, and the backup before its migration failed, so nothing was changed: {source}"
+    )]
+    NoBackup {
+        /// Why.
+        source: Box<super::backup::Error>,
+    },
     /// A file beside the store.
     #[error("{path}: {source}")]
     Io {
@@ -163,6 +171,12 @@ impl Error {
     #[must_use]
     pub const fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. })
+    }
+
+    /// Whether one row is the trouble: everything that does not need it can go on.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::TooNew { .. } | Self::Missing { .. } | Self::Exists { .. })
     }
 
     /// Whether the state of the store is unknown: stop, a restart recovers.

@@ -7,6 +7,7 @@
 #[macro_use]
 mod tables;
 
+pub mod backup;
 pub mod check;
 pub mod dump;
 mod env;
@@ -15,6 +16,7 @@ pub mod error;
 mod filesystem;
 pub mod key;
 mod legacy;
+pub mod lines;
 mod lock;
 pub mod meta;
 pub mod migrate;
@@ -31,7 +33,7 @@ pub use key::{KeyPart, Prefix};
 pub use meta::{Meta, Number};
 pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
-pub use store::{Options, Reader, Store};
+pub use store::{Options, Reader, Store, look_at_place};
 pub use table::{Index, Table};
 pub use tables::{About, Kind, Visitor};
 pub use text_key::{BadText, ForeignKey, RouteKey, Text};

@@ -102,6 +102,8 @@ tables! {
     index outbound_by_wire: (SessionId, Text) => OutboundId;
     /// The same by session and the agent's number.
     index outbound_by_number: (SessionId, u64) => OutboundId;
+    /// The same by the message that it is about.
+    index outbound_by_message: (MessageId, OutboundId) => ();
     /// Undelivered messages in order, by channel, chat and thread.
     index lanes: (ForeignKey, ForeignKey, Option<ForeignKey>, OutboundId) => ();
     /// First messages of lanes by the time at which something has to be done about them.

@@ -1,6 +1,7 @@
 //! The store: opening it, and every transaction that is ever begun.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::io::Seek as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,11 @@ use super::env::{self, Access, Env};
 use super::error::{Error, Result};
 use super::lock::{self, WriterLock};
 use super::meta::Meta;
+use super::migrate::Step;
 use super::room::{self, Admission, Usage};
 use super::schema::Tables;
-use super::{Read, Write, filesystem, migrate};
+use super::{Read, Write, backup, filesystem, migrate};
+use crate::model::Timestamp;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -25,13 +28,22 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Address space for the map; none for as much as the system grants, up to 1 TiB.
     pub map_bytes: Option<usize>,
+    /// When it is opened: part of the name of the backup that is made before a migration.
+    pub now: Option<Timestamp>,
 }
 
 impl Options {
     /// What the daemon uses.
     #[must_use]
     pub const fn new(install: u64) -> Self {
-        Self { install, max_bytes: 64 << 30, margin_bytes: 64 << 20, reserve_bytes: 16 << 20, map_bytes: None }
+        Self {
+            install,
+            max_bytes: 64 << 30,
+            margin_bytes: 64 << 20,
+            reserve_bytes: 16 << 20,
+            map_bytes: None,
+            now: None,
+        }
     }
 }
 
@@ -68,6 +80,33 @@ impl Reader {
         Ok(Self { env, tables })
     }
 
+    /// Opens a finished copy of a store that nobody writes.
+    pub(super) fn open_copy(dir: &Path) -> Result<Self> {
+        let env = env::open(dir, Access::Copy, None)?;
+        let tables = env::open_tables(&env, begin_read(&env)?)?;
+        Ok(Self { env, tables })
+    }
+
+    /// Copies the store as it is now into a new file, without the pages that are not used. LMDB refuses that where it
+    /// has lost count of its pages; the copy has all pages then.
+    pub(super) fn copy_into(&self, file: &mut File) -> Result<()> {
+        let copied = match self.env.copy_to_file(file, heed::CompactionOption::Enabled) {
+            Err(heed::Error::Mdb(heed::MdbError::Incompatible)) => file
+                .set_len(0)
+                .and_then(|()| file.rewind())
+                .map_err(heed::Error::Io)
+                .and_then(|()| self.env.copy_to_file(file, heed::CompactionOption::Disabled)),
+            copied => copied,
+        };
+        copied.map_err(Error::lmdb("being copied"))
+    }
+
+    /// Number of the last transaction that was committed.
+    #[must_use]
+    pub fn last_change(&self) -> usize {
+        self.env.info().last_txn_id
+    }
+
     /// Runs a transaction that reads. Keep it short: as long as it lives, no page that was freed meanwhile is used again.
     ///
     /// # Errors
@@ -75,6 +114,91 @@ impl Reader {
     pub fn read<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &Read<'_>) -> Result<T, E>) -> Result<T, E> {
         let txn = begin_read(&self.env)?;
         work(&self.tables, &txn)
+    }
+
+    /// What is used and what is left in the store of a data directory, beside the daemon that writes it.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn usage(&self, data: &Path) -> Result<Usage> {
+        let options = Options::new(0);
+        let dir = data.join("store");
+        let reserved = room::reserved(&dir.join(RESERVE), options.reserve_bytes);
+        self.usage_of(&dir, &options, reserved)
+    }
+
+    /// Slots that readers have used at once, and how many there are.
+    #[must_use]
+    pub fn readers(&self) -> (u32, u32) {
+        let info = self.env.info();
+        (info.number_of_readers, info.maximum_number_of_readers)
+    }
+
+    fn usage_of(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Usage> {
+        let (info, stat) = (self.env.info(), self.env.unnamed_database_stat());
+        let (used, max) = self.read(|db, txn| {
+            let settings = db.settings.get(txn, &())?;
+            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
+        })?;
+        let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
+        let missing = if reserved { 0 } else { options.reserve_bytes };
+        Ok(Usage {
+            used,
+            limit: max.unwrap_or(options.max_bytes).min(map - map / 5),
+            free: room::free_bytes(dir)?,
+            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
+            needed: options.margin_bytes.saturating_add(missing),
+        })
+    }
+}
+
+/// The file that keeps room on the disk.
+const RESERVE: &str = "reserve";
+
+/// What people should know of where the store of a data directory lies.
+///
+/// # Errors
+/// [`Error::FileSystem`] where it cannot live.
+pub fn look_at_place(data: &Path) -> Result<Vec<String>> {
+    filesystem::check(&data.join("store"))
+}
+
+/// A store that is being made, in a directory that nobody else knows.
+#[derive(Debug)]
+pub(super) struct Draft {
+    reader: Reader,
+}
+
+impl Draft {
+    /// Opens a copy, or makes a store without any rows.
+    pub(super) fn open(dir: &Path) -> Result<Self> {
+        let env = env::open(dir, Access::Write, None)?;
+        let tables = env::create_tables(&env, begin_write(&env)?)?;
+        Ok(Self { reader: Reader { env, tables } })
+    }
+
+    pub(super) const fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// As [`Store::write`].
+    pub(super) fn write<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut txn = begin_write(&self.reader.env)?;
+        let done = work(&self.reader.tables, &mut txn)?;
+        txn.commit().map_err(Error::lmdb("committing"))?;
+        Ok(done)
+    }
+
+    /// Makes it a store of another installation.
+    pub(super) fn rename_install(&self, install: u64) -> Result<()> {
+        self.write(|db, txn| {
+            let mut meta = db.meta.require(txn, &())?;
+            meta.install = install;
+            db.meta.put(txn, &(), &meta)
+        })
     }
 }
 
@@ -89,22 +213,30 @@ impl Store {
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(Error::io(&dir))?;
         let warnings = filesystem::check(&dir)?;
         let lock = lock::take(data)?;
+        backup::remove_unfinished(data);
         let env = env::open(&dir, Access::Write, options.map_bytes)?;
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
         let tables = env::create_tables(&env, begin_write(&env)?)?;
         let reader = Reader { env, tables };
         let mut store = Self { reader, dir, options, install: 0, warnings, _lock: lock };
-        store.install = store.migrate()?.install;
+        store.install = store.migrate(data, migrate::STEPS, migrate::FORMAT)?.install;
         store.restore_reserve()?;
         Ok(store)
     }
 
-    fn migrate(&self) -> Result<Meta> {
-        let current = self.read(|db, txn| db.meta.get(txn, &()))?.filter(|meta| meta.format == migrate::FORMAT);
-        if let Some(meta) = current {
-            return Ok(meta); // without a write transaction: a full disk is no reason not to start
+    /// Brings the store to the format `to`; before the first step runs, there is a backup.
+    pub(super) fn migrate(&self, data: &Path, steps: &[Step], to: u32) -> Result<Meta> {
+        let current = self.read(|db, txn| db.meta.get(txn, &()))?;
+        match current {
+            // Without a write transaction: a full disk is no reason not to start.
+            Some(meta) if meta.format == to => return Ok(meta),
+            Some(_) => {
+                backup::before_migration(&self.reader, data, to, self.options.now)
+                    .map_err(|source| Error::NoBackup { source: Box::new(source) })?;
+            }
+            None => {}
         }
-        self.write(|db, txn| migrate::migrate(db, txn, self.options.install, migrate::STEPS, migrate::FORMAT))
+        self.write(|db, txn| migrate::migrate(db, txn, self.options.install, steps, to))
     }
 
     /// The reading half, for whoever must not write.
@@ -165,7 +297,8 @@ impl Store {
     }
 
     /// Runs a group of transactions that are committed together, each in a transaction of its own within: one that fails
-    /// is undone alone. When this returns `Ok`, those that succeeded are on disk.
+    /// is undone alone, unless `no_room` says that it failed for want of room: then its neighbours may have taken it, and
+    /// the whole group is undone with [`Error::Full`]. When this returns `Ok`, those that succeeded are on disk.
     ///
     /// # Errors
     /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
@@ -174,6 +307,7 @@ impl Store {
         &self,
         inputs: impl IntoIterator<Item = I>,
         mut work: impl FnMut(&Tables, &mut Write<'_>, I) -> Result<T, E>,
+        no_room: impl Fn(&E) -> bool,
     ) -> Result<Vec<Result<T, E>>> {
         let Reader { env, tables } = &self.reader;
         let mut group = begin_write(env)?;
@@ -183,6 +317,7 @@ impl Store {
             let answer = work(tables, &mut txn, input);
             match &answer {
                 Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
+                Err(error) if no_room(error) => return Err(Error::Full { doing: "carrying out a group" }),
                 Err(_) => txn.abort(),
             }
             answers.push(answer);
@@ -202,6 +337,21 @@ impl Store {
             }
             committed => committed.map_err(Error::lmdb(doing)),
         }
+    }
+
+    /// Runs a part of a transaction that can be undone by itself: when `work` fails, nothing of it happened.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn part<T, E: From<Error>>(
+        &self,
+        txn: &mut Write<'_>,
+        work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut part = self.reader.env.nested_write_txn(txn).map_err(Error::lmdb("beginning a transaction"))?;
+        let done = work(&mut part)?;
+        part.commit().map_err(Error::lmdb("committing"))?;
+        Ok(done)
     }
 
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
@@ -226,20 +376,7 @@ impl Store {
     /// # Errors
     /// Those of looking.
     pub fn usage(&self) -> Result<Usage> {
-        let (info, stat) = (self.reader.env.info(), self.reader.env.unnamed_database_stat());
-        let (used, max) = self.read(|db, txn| {
-            let settings = db.settings.get(txn, &())?;
-            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
-        })?;
-        let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
-        let missing = if self.has_reserve() { 0 } else { self.options.reserve_bytes };
-        Ok(Usage {
-            used,
-            limit: max.unwrap_or(self.options.max_bytes).min(map - map / 5),
-            free: room::free_bytes(&self.dir)?,
-            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
-            needed: self.options.margin_bytes.saturating_add(missing),
-        })
+        self.reader.usage_of(&self.dir, &self.options, self.has_reserve())
     }
 
     /// Whether the reserve is there.
@@ -265,7 +402,7 @@ impl Store {
     }
 
     fn reserve_path(&self) -> PathBuf {
-        self.dir.join("reserve")
+        self.dir.join(RESERVE)
     }
 }
 

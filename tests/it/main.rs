@@ -9,10 +9,21 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod backup;
 mod cli;
+mod commands;
+mod confine;
 mod crash;
+mod delivery;
+mod effects_dropped;
+mod entities;
+mod fake_api;
 mod host;
+mod laws;
+mod lifecycle;
 mod raw;
 mod recovery;
+mod routing;
 mod tidy;
 mod trouble;
+mod world;

@@ -1,16 +1,20 @@
 //! `hearth-dump`: shows what a store holds, also beside a running daemon, and whether it agrees with itself.
 //!
-//! It opens the store for reading only, goes on after what it cannot read and says so. It owns no table's name: the list
+//! It opens the store for reading only, in transactions that are over before anything is printed, goes on after what it cannot read and says so. It owns no table's name: the list
 //! of tables does.
 
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use hearth::state::dump::{Format, Options, dump};
+use hearth::state::dump::{Changes, Follow, Format, Options, dump};
 use hearth::state::{Error, Reader, Tables, check};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Shows what a store holds, one line per row. Texts and names are blacked out unless asked for.
 #[derive(Debug, Parser)]
@@ -30,6 +34,10 @@ struct Args {
     /// Check that the store agrees with itself, instead of showing it
     #[arg(long, conflicts_with_all = ["table", "bodies"])]
     check: bool,
+
+    /// Show rows as they change, until interrupted: `+` came, `~` changed, `-` went
+    #[arg(long, conflicts_with = "check")]
+    follow: bool,
 
     /// With what people wrote and what they are called
     #[arg(long)]
@@ -66,11 +74,72 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Error> {
     }
     let format = if args.json { Format::Json } else { Format::Text };
     let options = Options { format, table: args.table.clone(), bodies: args.bodies };
+    if args.follow {
+        return follow(&args.dir, &reader, options, out);
+    }
     let summary = dump(&reader, &options, out)?;
     if summary.unreadable > 0 {
         say(&format!("hearth-dump: {} rows cannot be read, see above; restore a backup", summary.unreadable));
     }
     Ok(summary.unreadable == 0)
+}
+
+/// Between two looks at the store.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+
+/// Ends when it is interrupted, when nobody reads its output any more, or when another store took this one's place.
+fn follow(dir: &Path, reader: &Reader, options: Options, out: &mut dyn Write) -> Result<bool, Error> {
+    let (interrupted, _signals) = on_interrupt().map_err(output)?;
+    let place = place(dir);
+    let mut follow = Follow::start(reader, options)?;
+    let mut unreadable = 0;
+    while !interrupted.load(Ordering::SeqCst) {
+        let changes: Changes = follow.changes(out)?;
+        unreadable += changes.unreadable;
+        out.flush().map_err(output)?;
+        if place != self::place(dir) {
+            say("hearth-dump: another store took the place of this one; follow that one by starting again");
+            return Ok(false);
+        }
+        if nobody_reads() {
+            break;
+        }
+    }
+    Ok(unreadable == 0)
+}
+
+/// Which directory the store is now: a restored or compacted store is another one.
+fn place(dir: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(dir.join("store")).ok().map(|dir| (dir.dev(), dir.ino()))
+}
+
+/// Waits for the next look; tells whether the output was closed meanwhile.
+fn nobody_reads() -> bool {
+    let stdout = std::io::stdout();
+    let mut outputs = [PollFd::new(&stdout, PollFlags::empty())];
+    // An interrupted wait is a short one.
+    let _ended = poll(&mut outputs, Some(&LOOK));
+    outputs.iter().any(|output| output.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+}
+
+/// A flag that Ctrl-C and SIGTERM set, as long as the second value lives.
+fn on_interrupt() -> std::io::Result<(Arc<AtomicBool>, tokio::runtime::Runtime)> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build()?;
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    let (mut interrupt, mut terminate) = {
+        let _inside = tokio.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    tokio.spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        set.store(true, Ordering::SeqCst);
+    });
+    Ok((flag, tokio))
 }
 
 fn report(reader: &Reader, json: bool, out: &mut dyn Write) -> Result<bool, Error> {

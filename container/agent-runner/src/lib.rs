@@ -10,6 +10,8 @@
 //! The contract is `container/wire/README.md`. What must hold here:
 //! * nothing is prompted, answered or acknowledged before `host/context.json` was read again and still names this
 //!   incarnation (`gate.rs` is the only way to a context);
+//! * where it has to confine itself (`confine.rs`), it does so before it reads anything that an agent could have written
+//!   and while it has one thread, so that nothing of the agent is ever outside;
 //! * every file of `agent/` is written by `agent.rs`: temporary name, fsync, rename, fsync of the directory;
 //! * the process may be killed between any two of those steps: a turn ends with one ack, and without it comes back whole.
 
@@ -17,6 +19,7 @@ mod agent;
 mod beat;
 mod child;
 mod clock;
+pub mod confine;
 mod env;
 mod gate;
 mod host;
@@ -26,6 +29,7 @@ mod log;
 mod memory;
 mod numbers;
 mod outgoing;
+pub mod probe;
 mod prompt;
 mod provider;
 mod report;
@@ -33,6 +37,7 @@ mod roots;
 mod runner;
 mod state;
 mod stop;
+mod tmp;
 mod watch;
 
 use std::process::ExitCode;
@@ -57,6 +62,15 @@ pub fn main_from_env() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(rules) = &start.confine
+        && let Err(error) = confine::restrict(rules)
+    {
+        log::note(format_args!("not started, because it cannot be confined: {error}"));
+        return ExitCode::from(2);
+    }
+    if let Some(asked) = env::probe() {
+        return probe::main(&asked);
+    }
     match run(&start) {
         Stop::Superseded { mine, named } => {
             log::note(format_args!("incarnation {mine} is over, incarnation {named} works now; stopping"));

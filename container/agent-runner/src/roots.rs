@@ -1,8 +1,10 @@
 //! How a runner is started: its directories, the incarnation it is, the descriptors it was given.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use crate::confine::{CONFINE_VARIABLE, Rules};
 
 /// JSON object of directories, see [`Roots`].
 pub const ROOTS_VARIABLE: &str = "HEARTH_ROOTS";
@@ -46,6 +48,8 @@ pub struct Roots {
     pub group: PathBuf,
     /// The agent's home directory.
     pub home: PathBuf,
+    /// Directory for temporary files of this session, emptied when an incarnation starts; none is the system's.
+    pub tmp: Option<PathBuf>,
 }
 
 impl Default for Roots {
@@ -54,6 +58,7 @@ impl Default for Roots {
             session: PathBuf::from("/workspace/session"),
             group: PathBuf::from("/workspace/group"),
             home: PathBuf::from("/home/node"),
+            tmp: None,
         }
     }
 }
@@ -65,6 +70,8 @@ pub struct Start {
     pub roots: Roots,
     /// Which incarnation it is.
     pub incarnation: u32,
+    /// What it and its children are confined to, if it has to confine itself.
+    pub confine: Option<Rules>,
     /// Descriptor whose end means that the host is gone.
     pub life_fd: Option<u32>,
     /// Descriptor that is only kept open.
@@ -83,6 +90,7 @@ impl Start {
         Ok(Self {
             roots: parse_roots(get(ROOTS_VARIABLE))?,
             incarnation: parse_number(INCARNATION_VARIABLE, incarnation)?,
+            confine: parse_rules(get(CONFINE_VARIABLE))?,
             life_fd: parse_optional(LIFE_VARIABLE, get)?,
             lock_fd: parse_optional(LOCK_VARIABLE, get)?,
             crash_after_steps: parse_optional(CRASH_VARIABLE, get)?,
@@ -102,12 +110,24 @@ fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
             return Err(invalid(text, format!("{wanted} ({error})")));
         }
     };
-    for path in [&roots.session, &roots.group, &roots.home] {
+    for path in [&roots.session, &roots.group, &roots.home].into_iter().chain(&roots.tmp) {
         if !path.is_absolute() {
             return Err(invalid(text, format!("{} is not an absolute path", path.display())));
         }
     }
     Ok(roots)
+}
+
+/// Rules that cannot be understood are no rules to start without.
+fn parse_rules(text: Option<String>) -> Result<Option<Rules>, StartError> {
+    let Some(text) = text else { return Ok(None) };
+    let object = serde_json::from_str::<serde_json::Map<_, _>>(&text);
+    let reason = match object.and_then(|object| serde_json::from_value::<Rules>(object.into())) {
+        Ok(rules) if rules.paths().all(Path::is_absolute) => return Ok(Some(rules)),
+        Ok(_) => "one of its paths is not absolute".to_owned(),
+        Err(error) => format!(r#"it must be a JSON object like {{"read":[],"write":[],"devices":[]}} ({error})"#),
+    };
+    Err(StartError::Invalid { name: CONFINE_VARIABLE, value: text, reason })
 }
 
 fn parse_optional<N: std::str::FromStr>(
@@ -158,6 +178,12 @@ mod tests {
             (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, "/s")], "JSON object"),
             (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, r#"{"session":"s"}"#)], "absolute"),
             (vec![(INCARNATION_VARIABLE, "1"), (LIFE_VARIABLE, "three")], LIFE_VARIABLE),
+            (vec![(INCARNATION_VARIABLE, "1"), (CONFINE_VARIABLE, "")], CONFINE_VARIABLE),
+            (vec![(INCARNATION_VARIABLE, "1"), (CONFINE_VARIABLE, r#"{"read":["/"]}"#)], "missing field"),
+            (
+                vec![(INCARNATION_VARIABLE, "1"), (CONFINE_VARIABLE, r#"{"read":["a"],"write":[],"devices":[]}"#)],
+                "absolute",
+            ),
         ] {
             let message = start(&pairs).unwrap_err().to_string();
             assert!(message.contains(word), "{message}");

@@ -18,7 +18,7 @@ use crate::roots::Start;
 use crate::state::StateBoard;
 use crate::stop::Stop;
 use crate::watch::Watch;
-use crate::{beat, life, log};
+use crate::{beat, life, log, tmp};
 
 /// Works until something ends it.
 pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
@@ -28,6 +28,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let context = gate.pass()?;
     let agent = Arc::new(AgentHalf::new(&start.roots.session, start.crash_after_steps));
     agent.sweep_temporaries()?;
+    tmp::empty(&start.roots);
     beat::start(&agent, Gate::new(host.clone(), start.incarnation))?;
     let watch = Watch::new(&host);
     let memory = Memory::load(Arc::clone(&agent), start.incarnation);

@@ -31,10 +31,10 @@ const PROMPT_MESSAGES: u32 = 10;
 /// Incarnations of one agent that run at once when the file does not say.
 const PARALLEL: u32 = 4;
 
-const PROVIDERS: [(&str, ProviderKind); 3] =
+pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
 
-const TRUSTS: [(&str, Trust); 3] =
+pub(super) const TRUSTS: [(&str, Trust); 3] =
     [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
 
 /// Variables that the runner sets for the agent; a configured one would be lost or do harm.
@@ -79,7 +79,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
     settings
 }
 
-/// What a provider needs, and what it must be allowed.
+/// What a provider needs. Whether it can be confined is known only where it starts.
 fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: &AgentSettings) {
     let place = |key| section.get(key).map_or(section.at(), |value| value.span().start);
     let said = section.get("command").is_some();
@@ -95,14 +95,6 @@ fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: 
             problems.add(place("provider"), what);
         }
         ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude => {}
-    }
-    if settings.provider != ProviderKind::Echo && !settings.unconfined {
-        let word = PROVIDERS.iter().find(|(_, kind)| *kind == settings.provider).map_or("", |(word, _)| word);
-        let what = format!(
-            "an agent with the provider `{word}` has all the rights of your user, because there is no confinement yet; \
-             write `unconfined = true` in it if that is what you want"
-        );
-        problems.add(place("provider"), what);
     }
 }
 

@@ -18,17 +18,17 @@ const WIRINGS: Keys = Keys {
     later: &[],
 };
 
-const UNKNOWN_SENDERS: [(&str, UnknownSenders); 3] = [
+pub(super) const UNKNOWN_SENDERS: [(&str, UnknownSenders); 3] = [
     ("strict", UnknownSenders::Strict),
     ("request_approval", UnknownSenders::RequestApproval),
     ("public", UnknownSenders::Public),
 ];
 
-const SENDERS: [(&str, SenderScope); 2] = [("all", SenderScope::All), ("known", SenderScope::Known)];
+pub(super) const SENDERS: [(&str, SenderScope); 2] = [("all", SenderScope::All), ("known", SenderScope::Known)];
 
-const IGNORED: [(&str, Ignored); 2] = [("drop", Ignored::Drop), ("accumulate", Ignored::Accumulate)];
+pub(super) const IGNORED: [(&str, Ignored); 2] = [("drop", Ignored::Drop), ("accumulate", Ignored::Accumulate)];
 
-const SESSIONS: [(&str, SessionMode); 3] = [
+pub(super) const SESSIONS: [(&str, SessionMode); 3] = [
     ("shared", SessionMode::Shared),
     ("per-thread", SessionMode::PerThread),
     ("agent-shared", SessionMode::AgentShared),
@@ -36,15 +36,15 @@ const SESSIONS: [(&str, SessionMode); 3] = [
 
 /// `engage` as the file says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     Pattern,
     Mention,
 }
 
-const MODES: [(&str, Mode); 2] = [("pattern", Mode::Pattern), ("mention", Mode::Mention)];
+pub(super) const MODES: [(&str, Mode); 2] = [("pattern", Mode::Pattern), ("mention", Mode::Mention)];
 
 /// A mode that needs sessions to remember engagements.
-const STICKY: &str = "mention-sticky";
+pub(super) const STICKY: &str = "mention-sticky";
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut once = Once::default();

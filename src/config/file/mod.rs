@@ -7,13 +7,14 @@ mod agents;
 mod chats;
 mod section;
 mod users;
+pub mod write;
 
 use std::collections::BTreeMap;
 
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::model::configure::{Change, Configure, Settings};
+use crate::model::configure::{Change, Configure, RoleSpec, Settings};
 use crate::model::entity::{Folder, Origin};
 use section::{Keys, Problems, Section};
 
@@ -130,6 +131,14 @@ impl Once {
         problems.add(at, format!("{thing} is there twice, in lines {} and {}; keep one of them", lines.0, lines.1));
         false
     }
+}
+
+/// Reads a role: `owner`, `admin` or `admin:<folder>`.
+///
+/// # Errors
+/// What is wrong with the text, and what to do.
+pub fn role(text: &str) -> Result<RoleSpec, String> {
+    users::role(text)
 }
 
 /// Reads a folder; its error is the problem's text.

@@ -122,7 +122,7 @@ impl<'d> Section<'d> {
     /// A string for people: one line, not empty.
     pub(super) fn line(&self, problems: &mut Problems<'_>, key: &str) -> Option<String> {
         let (at, text) = self.text(problems, key)?;
-        if text.trim().is_empty() || text.chars().any(char::is_control) {
+        if !is_line(text) {
             problems.add(at, format!("`{key}` must be one line of text; correct it or leave it out"));
             return None;
         }
@@ -257,6 +257,11 @@ pub(super) struct Pair<'d> {
     pub(super) name_at: usize,
     pub(super) text: &'d str,
     pub(super) text_at: usize,
+}
+
+/// Whether a text can be shown on one line, and there is something to show.
+pub(super) fn is_line(text: &str) -> bool {
+    !text.trim().is_empty() && !text.chars().any(char::is_control)
 }
 
 /// What to do about an unknown key.

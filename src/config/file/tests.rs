@@ -186,6 +186,12 @@ fn every_field_is_read_and_every_default_is_known() {
 }
 
 #[test]
+fn what_is_written_is_read_again() {
+    let text = write::write(&full());
+    assert_eq!(parse("hearth.toml", &text).unwrap().changes, full(), "{text}");
+}
+
+#[test]
 fn a_file_without_entities_changes_nothing() {
     for text in ["schema = 1", "\u{feff}schema = 1\r\n", "# nothing\nschema = 0x1\nagents = []\n"] {
         assert_eq!(parse("hearth.toml", text).unwrap().changes, Vec::new(), "{text:?}");
@@ -239,21 +245,6 @@ const BAD: &[(&str, usize, &str)] = &[
         "[[agents]]\nfolder = \"a\"\nprovider = \"cloude\"",
         4,
         "`provider` cannot be \"cloude\"; write \"echo\" or \"command\" or \"claude\"",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"",
-        4,
-        "has all the rights of your user, because there is no confinement yet; write `unconfined = true`",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"\nunconfined = false",
-        4,
-        "an agent with the provider `claude` has all the rights",
-    ),
-    (
-        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\ncommand = [\"x\"]",
-        4,
-        "an agent with the provider `command` has all the rights",
     ),
     (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true",
@@ -495,5 +486,15 @@ proptest::proptest! {
         if let Err(bad) = parse("hearth.toml", &FULL[..FULL.floor_char_boundary(at)]) {
             proptest::prop_assert!(bad.problems.iter().all(|problem| problem.line <= FULL.lines().count()));
         }
+    }
+}
+
+#[test]
+fn whether_an_agent_can_be_confined_is_not_for_the_file_to_say() {
+    for provider in ["claude", "command"] {
+        let command = if provider == "command" { "command = [\"x\"]" } else { "" };
+        let text = format!("schema = 1\n[[agents]]\nfolder = \"a\"\nprovider = \"{provider}\"\n{command}\n");
+        let configure = parse("hearth.toml", &text).unwrap();
+        assert!(matches!(&configure.changes[..], [Change::PutAgent(_, settings)] if !settings.unconfined));
     }
 }

@@ -48,7 +48,7 @@ fn each<T: PartialEq>(
     entries
 }
 
-fn role(text: &str) -> Result<RoleSpec, String> {
+pub(super) fn role(text: &str) -> Result<RoleSpec, String> {
     match text.split_once(':') {
         None if text == "owner" => Ok(RoleSpec::Owner),
         None if text == "admin" => Ok(RoleSpec::Admin),

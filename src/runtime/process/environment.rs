@@ -17,10 +17,10 @@ pub(super) struct Environment {
     pub(super) secrets: Secrets,
 }
 
-/// Later ones win: an agent may be given another `PATH` or `LANG`, but nothing that the runner relies on.
+/// `path` and `tmp` are what the agent can reach. Later ones win: an agent may be given another `PATH` or `LANG`, but nothing that the runner relies on.
 pub(super) fn environment(
     spec: &Spec,
-    path: &OsStr,
+    (path, tmp): (&OsStr, Option<&Path>),
     lookup: &Lookup,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Environment, Error> {
@@ -44,7 +44,7 @@ pub(super) fn environment(
     variables.extend([
         ("HOME".into(), spec.home_dir.clone().into_os_string()),
         ("TZ".into(), "UTC".into()),
-        ("HEARTH_ROOTS".into(), roots(spec)?.into()),
+        ("HEARTH_ROOTS".into(), roots(spec, tmp)?.into()),
         ("HEARTH_INCARNATION".into(), spec.incarnation.to_string().into()),
         ("HEARTH_LIFE_FD".into(), LIFE_FD.to_string().into()),
         ("HEARTH_LOCK_FD".into(), LOCK_FD.to_string().into()),
@@ -63,12 +63,15 @@ fn check_name(name: &str) -> Result<(), Error> {
 }
 
 /// Where the runner finds what a container has at fixed paths.
-fn roots(spec: &Spec) -> Result<String, Error> {
+fn roots(spec: &Spec, tmp: Option<&Path>) -> Result<String, Error> {
     let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| Error::Path { path: path.to_owned() });
-    let roots = serde_json::json!({
+    let mut roots = serde_json::json!({
         "session": text(&spec.session_dir)?,
         "group": text(&spec.group_dir)?,
         "home": text(&spec.home_dir)?,
     });
+    if let (Some(roots), Some(tmp)) = (roots.as_object_mut(), tmp) {
+        roots.insert("tmp".to_owned(), text(tmp)?.into());
+    }
     Ok(roots.to_string())
 }

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Error, Events, Runtime, Spec};
-use crate::model::entity::ProviderKind;
+use crate::model::entity::{Hold, ProviderKind};
 use crate::model::id::SessionId;
 use table::{Key, Kill, Table};
 
 mod child;
+mod confine;
 mod environment;
 mod follow;
 mod holders;
 mod lock;
+mod programs;
 mod redact;
 mod run;
 mod secret;
@@ -27,6 +29,7 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 
 pub use secret::{Lookup, SecretError};
 
@@ -46,6 +49,10 @@ pub struct Setup {
     pub locks: PathBuf,
     /// Finds the variables that references name.
     pub lookup: Lookup,
+    /// Whether agents can be confined here, and why not.
+    pub confinement: Result<(), String>,
+    /// What no rule may let a confined agent see by accident, the data directory first, then homes of users.
+    pub guarded: Vec<PathBuf>,
     /// How long a runner may take to end when asked.
     pub grace: Duration,
     /// How long remains of an earlier incarnation are fought before a start is given up.
@@ -53,10 +60,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The runner is `program agent`; a runner gets two seconds to end, remains ten.
+    /// The runner is `program agent`, confined where that is possible; a runner gets two seconds to end, remains ten.
     pub fn new(program: PathBuf, path: OsString, locks: PathBuf, lookup: Lookup) -> Self {
         let (grace, patience) = (Duration::from_secs(2), Duration::from_secs(10));
-        Self { program, arguments: vec!["agent".into()], path, locks, lookup, grace, patience }
+        let confinement = agent_runner::confine::support().map(drop).map_err(|error| error.to_string());
+        let (arguments, guarded) = (vec!["agent".into()], Vec::new());
+        Self { program, arguments, path, locks, lookup, confinement, guarded, grace, patience }
     }
 }
 
@@ -114,6 +123,21 @@ impl ProcessRuntime {
         Ok(Self { shared: Arc::new(Shared { setup, table }) })
     }
 
+    /// What nothing confines and acts on its own needs the operator's word.
+    fn check_confinement(&self, spec: &Spec) -> Result<(), Error> {
+        let confinement = &self.shared.setup.confinement;
+        let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(confinement.is_ok())) else {
+            return Ok(());
+        };
+        let provider = match spec.settings.provider {
+            ProviderKind::Echo => "echo",
+            ProviderKind::Command => "command",
+            ProviderKind::Claude => "claude",
+        };
+        let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Err(Error::Unconfined { folder, provider, why: why.clone() })
+    }
+
     fn clear(&self, key: Key) {
         if !self.shared.table.inquire(key) {
             return;
@@ -133,7 +157,7 @@ impl Runtime for ProcessRuntime {
 
     fn ensure(&self, spec: Spec) {
         let key = (spec.session, spec.incarnation);
-        if let Err(error) = check_confinement(&spec) {
+        if let Err(error) = self.check_confinement(&spec) {
             return self.shared.table.refuse(key, error.reason());
         }
         if !self.shared.table.begin(key) {
@@ -173,20 +197,6 @@ impl Drop for ProcessRuntime {
             self.shared.kill(key);
         }
     }
-}
-
-/// Nothing confines agents here yet: whatever acts on its own needs the operator's word.
-fn check_confinement(spec: &Spec) -> Result<(), Error> {
-    let provider = match spec.settings.provider {
-        ProviderKind::Echo => return Ok(()),
-        ProviderKind::Command => "command",
-        ProviderKind::Claude => "claude",
-    };
-    if spec.settings.unconfined {
-        return Ok(());
-    }
-    let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Err(Error::Unconfined { folder, provider })
 }
 
 fn spawn_thread(what: &str, (session, incarnation): Key, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {

@@ -8,10 +8,11 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_runner::confine::CONFINE_VARIABLE;
 use rustix::process::{Pid, Signal};
 
-use super::Shared;
 use super::child::{exit, group, wait_unreaped};
+use super::confine::Confined;
 use super::environment::environment;
 use super::holders;
 use super::lock::{Pauses, SessionLock};
@@ -19,6 +20,8 @@ use super::redact::Secrets;
 use super::spawn::{Gate, Launch, runner};
 use super::table::{Key, signal};
 use super::tail::Tail;
+use super::{Setup, Shared};
+use crate::model::entity::Hold;
 use crate::model::incarnation::Exit;
 use crate::runtime::{Error, Spec};
 
@@ -58,7 +61,15 @@ fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Er
     make_directory(&spec.home_dir)?;
     let key = (spec.session, spec.incarnation);
     let stopped = || shared.table.stopped(key);
-    let environment = environment(&spec, &shared.setup.path, &shared.setup.lookup, &stopped)?;
+    let confined = confined(&shared.setup, &spec);
+    let reach = match &confined {
+        Some(confined) => (confined.path.as_os_str(), Some(confined.tmp.as_path())),
+        None => (shared.setup.path.as_os_str(), None),
+    };
+    let mut environment = environment(&spec, reach, &shared.setup.lookup, &stopped)?;
+    if let Some(confined) = &confined {
+        environment.variables.push((CONFINE_VARIABLE.into(), confined.rules_json()?.into()));
+    }
     let launch = Launch {
         program: shared.setup.program.clone(),
         arguments: shared.setup.arguments.clone(),
@@ -66,6 +77,11 @@ fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Er
         variables: environment.variables,
     };
     Ok((launch, environment.secrets))
+}
+
+/// The rules for an agent that is to be confined.
+fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
+    (spec.settings.hold(setup.confinement.is_ok()) == Hold::Confined).then(|| Confined::of(spec, setup))
 }
 
 /// Makes a directory that only the user can look into, unless it is there.

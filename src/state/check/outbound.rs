@@ -22,11 +22,18 @@ pub(super) fn indexes(check: &mut Check<'_, '_>) -> Result<()> {
     check.agree(
         &db.outbound,
         &db.outbound_by_number,
-        |id, outbound| match &outbound.author {
-            Author::Agent { session, number, .. } => Some(((*session, *number), *id)),
-            Author::Hearth => None,
+        |id, outbound| match (&outbound.author, &outbound.state) {
+            // What is never sent has no number that anybody could refer to.
+            (_, OutState::Refused { .. } | OutState::Abandoned { .. }) | (Author::Hearth, _) => None,
+            (Author::Agent { session, number, .. }, _) => Some(((*session, *number), *id)),
         },
         |_, id| *id,
+    )?;
+    check.agree(
+        &db.outbound,
+        &db.outbound_by_message,
+        |id, outbound| outbound.in_reply_to.map(|message| ((message, *id), ())),
+        |(_, id), ()| *id,
     )?;
     check.agree(
         &db.outbound,
@@ -60,30 +67,44 @@ pub(super) fn indexes(check: &mut Check<'_, '_>) -> Result<()> {
     })
 }
 
-/// Exactly one entry for every lane that is not empty: the lane's first message.
+/// Exactly one entry for every lane that is not empty: the message that is attempted. Mostly it is the lane's first, but
+/// one that had to wait for its time before it came in goes after the one that is being attempted.
 pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    let mut firsts = BTreeSet::new(); // as many as there are chats with something undelivered
-    let mut lane = None;
-    check.each(&db.lanes, |_, (channel, chat, thread, id), ()| {
-        let place = Some((channel, chat, thread));
-        if lane != place {
-            firsts.insert(id);
-            lane = place;
-        }
-        Ok(())
-    })?;
-    let mut heads: BTreeSet<OutboundId> = BTreeSet::new();
+    let mut heads: BTreeSet<OutboundId> = BTreeSet::new(); // as many as there are chats with something undelivered
     check.each(&db.lane_heads, |check, key, ()| {
         if !heads.insert(key.1) {
             check.report(&db.lane_heads, &key, "the message has a second entry");
-        } else if !firsts.contains(&key.1) {
-            check.report(&db.lane_heads, &key, "the message is not the first of a lane");
         }
         Ok(())
     })?;
-    for id in firsts.difference(&heads) {
-        check.report(&db.outbound, id, "first of its lane, but no entry in lane_heads");
+    let mut found: BTreeSet<OutboundId> = BTreeSet::new();
+    let mut headless: Vec<OutboundId> = Vec::new();
+    let mut lane = None;
+    check.each(&db.lanes, |check, key, ()| {
+        let (place, id) = ((key.0.clone(), key.1.clone(), key.2.clone()), key.3);
+        let first = lane.as_ref().is_none_or(|(known, _)| *known != place);
+        let has_head = !first && lane.as_ref().is_some_and(|(_, has_head)| *has_head);
+        if first {
+            headless.push(id);
+        }
+        let is_head = heads.contains(&id);
+        if is_head {
+            if has_head {
+                check.report(&db.lanes, &key, "the lane has a second head");
+            } else {
+                headless.pop();
+            }
+            found.insert(id);
+        }
+        lane = Some((place, has_head || is_head));
+        Ok(())
+    })?;
+    for id in headless {
+        check.report(&db.outbound, &id, "first of its lane, and nothing of the lane is in lane_heads");
+    }
+    for id in heads.difference(&found) {
+        check.report(&db.outbound, id, "in lane_heads, but in no lane");
     }
     Ok(())
 }

@@ -147,7 +147,7 @@ fn references_that_lead_nowhere() {
 fn lanes_have_one_head_each() {
     assert_eq!(
         after(|db, txn| db.lane_heads.delete(txn, &(Awake::new(1, 900), OutboundId::new(4))).map(drop)),
-        ["outbound mo4: first of its lane, but no entry in lane_heads"]
+        ["outbound mo4: first of its lane, and nothing of the lane is in lane_heads"]
     );
     assert_eq!(
         after(|db, txn| {
@@ -155,9 +155,13 @@ fn lanes_have_one_head_each() {
             db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(4)), &())
         }),
         [
-            "lane_heads run2+0ms/mo3: the message is not the first of a lane",
             "lane_heads run2+0ms/mo4: the message has a second entry",
+            "lanes telegram/-100/-/mo3: the lane has a second head",
         ]
+    );
+    assert_eq!(
+        after(|db, txn| db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(5)), &())),
+        ["outbound mo5: in lane_heads, but in no lane"]
     );
 }
 

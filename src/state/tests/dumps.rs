@@ -1,7 +1,7 @@
 //! Dumps: everything is shown, nothing private is, damage is named.
 
 use crate::model::id::{AgentId, BodyId};
-use crate::state::dump::{Format, Options, Summary, dump, to_text};
+use crate::state::dump::{Changes, Follow, Format, Options, Summary, dump, to_text};
 use crate::state::tests::{samples, store};
 use crate::state::{Error, Number, Reader, Store, Text};
 
@@ -95,4 +95,40 @@ fn large_rows_are_walked_one_by_one() {
         db.bodies.put(txn, &BodyId::new(9), &body)
     });
     assert!(matches!(too_large, Err(Error::TooLarge { table: "bodies", .. })), "{too_large:?}");
+}
+
+#[test]
+fn rows_are_shown_as_they_change() {
+    let (_dir, store) = store();
+    store.write(samples::fill).unwrap();
+    let text = Options { format: Format::Text, table: None, bodies: false };
+    let mut follow = Follow::start(store.reader(), text).unwrap();
+    let mut json = Follow::start(store.reader(), self::json(Some("counters"))).unwrap();
+    let look = |follow: &mut Follow<'_>| {
+        let mut out = Vec::new();
+        let changes = follow.changes(&mut out).unwrap();
+        (String::from_utf8(out).unwrap(), changes)
+    };
+    assert_eq!(look(&mut follow), (String::new(), Changes::default()), "what is there is not news");
+    let key = |text: &str| Text::new(text).unwrap();
+    store
+        .write(|db, txn| {
+            db.counters.put(txn, &key("new"), &Number(1))?;
+            db.ready.delete(txn, &(samples::SESSION, 4))?;
+            let mut body = db.bodies.require(txn, &BodyId::new(1))?;
+            body.content.text = "a secret".to_owned();
+            db.bodies.put(txn, &BodyId::new(1), &body)?;
+            db.agents.put_bytes(txn, &AgentId::new(1), b"rubbish!")
+        })
+        .unwrap();
+    let (shown, changes) = look(&mut follow);
+    assert_eq!(changes, Changes { rows: 4, unreadable: 1 });
+    assert!(!shown.contains("secret"), "{shown}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "+ counters new: Number(1)");
+    assert!(lines[1].starts_with("~ agents 0x0000000000000001: !! the row ag1 of table agents is damaged"), "{shown}");
+    assert!(lines[2].starts_with("~ bodies mb1: Body {") && lines[2].contains("<8 bytes>"), "{shown}");
+    assert_eq!(lines[3], "- ready se1/4");
+    assert_eq!(look(&mut json).0, "{\"table\":\"counters\",\"change\":\"added\",\"key\":[\"new\"],\"value\":1}\n");
+    assert_eq!(look(&mut follow).1, Changes::default());
 }

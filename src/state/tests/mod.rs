@@ -2,11 +2,13 @@
 
 use super::{Options, Store};
 
+mod backups;
 mod checks;
 mod dumps;
 mod envelopes;
 mod goldens;
 mod keys;
+mod lines;
 mod samples;
 mod stores;
 mod tidy;

@@ -279,10 +279,15 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for (number, (state, thread)) in (1..).zip(states) {
         let (id, outbound) = outbound(number, state, thread);
         db.outbound_by_wire.put(txn, &(SESSION, Text::new(format!("w{number}"))?), &id)?;
-        db.outbound_by_number.put(txn, &(SESSION, number * 2 + 1), &id)?;
+        if !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. }) {
+            db.outbound_by_number.put(txn, &(SESSION, number * 2 + 1), &id)?;
+        }
         let (channel, chat, thread) = ForeignKey::place(outbound.to.as_ref().unwrap());
         if matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. }) {
             db.lanes.put(txn, &(channel, chat, thread, id), &())?;
+        }
+        if let Some(message) = outbound.in_reply_to {
+            db.outbound_by_message.put(txn, &(message, id), &())?;
         }
         db.outbound.put(txn, &id, &outbound)?;
     }
@@ -290,6 +295,9 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.lane_heads.put(txn, &(Awake::new(1, 900), OutboundId::new(4)), &())?;
     db.outbound_later.put(txn, &(at(70), OutboundId::new(5)), &())?;
     let notice = Outbound { author: Author::Hearth, ..outbound(9, OutState::Abandoned { at: at(9) }, None).1 };
+    if let Some(message) = notice.in_reply_to {
+        db.outbound_by_message.put(txn, &(message, OutboundId::new(9)), &())?;
+    }
     db.outbound.put(txn, &OutboundId::new(9), &notice)
 }
 

@@ -81,6 +81,8 @@ pub(super) const BANS: &[Ban] = &[
             ("src/socket", "so are requests and answers"),
             ("src/cli/", "and what programs read"),
             ("src/state/dump", "the dump prints JSON lines"),
+            ("src/state/lines/", "the store as JSON lines, for machines of another kind"),
+            ("src/state/backup/", "a backup says in JSON what it is"),
             ("tools/dump/", "the dump prints JSON lines"),
             ("container/wire/", "the wire contract"),
             ("container/agent-runner/", "the other side of it"),
@@ -123,6 +125,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line talks to terminals",
     },
     Ban {
+        thing: Thing::Crate("indicatif"),
+        within: "",
+        places: &[("src/cli/progress.rs", "progress of long work")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
         thing: Thing::Crate("comfy_table"),
         within: "",
         places: &[("src/cli/", "tables for people")],
@@ -133,6 +141,12 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[("src/runtime/process", "hands exactly two descriptors to a child")],
         why: "no other child inherits descriptors",
+    },
+    Ban {
+        thing: Thing::Crate("landlock"),
+        within: "",
+        places: &[("container/agent-runner/src/confine.rs", "a process confines itself")],
+        why: "what an agent may touch is enforced in one place",
     },
     Ban {
         thing: Thing::Text("#[serde("),

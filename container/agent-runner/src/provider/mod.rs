@@ -54,6 +54,9 @@ fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> 
         ("HOME", roots.home.to_string_lossy().into_owned()),
         ("NANOCLAW_SESSION_NAME", context.session_name.clone()),
     ];
+    if let Some(tmp) = &roots.tmp {
+        env.push(("TMPDIR", tmp.to_string_lossy().into_owned()));
+    }
     if !context.timezone.is_empty() {
         env.push(("TZ", context.timezone.clone()));
     }

@@ -23,6 +23,8 @@ const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
 pub(crate) struct Bench {
     dir: tempfile::TempDir,
     pub(crate) context: Context,
+    /// What runners are told to confine themselves to.
+    pub(crate) rules: Option<String>,
 }
 
 /// A runner that dies with its test.
@@ -86,7 +88,7 @@ impl Bench {
             "limits": {"max_prompt_messages": 10, "max_json_bytes": 1_048_576, "max_file_bytes": 1_000_000},
         }))
         .unwrap();
-        let bench = Self { dir, context };
+        let bench = Self { dir, context, rules: None };
         bench.publish();
         bench
     }
@@ -178,6 +180,7 @@ impl Bench {
         command.env_clear().env("PATH", std::env::var("PATH").unwrap());
         command.env("HEARTH_ROOTS", roots.to_string());
         command.env("HEARTH_INCARNATION", self.context.incarnation.to_string());
+        command.envs(self.rules.iter().map(|rules| ("HEARTH_CONFINE", rules)));
         command.stdout(Stdio::null()).stderr(log).process_group(0);
         adapt(&mut command);
         Runner { child: command.spawn().unwrap(), stderr }

@@ -5,6 +5,8 @@ mod bench;
 #[cfg(test)]
 mod claude;
 #[cfg(test)]
+mod confined;
+#[cfg(test)]
 mod crashes;
 #[cfg(test)]
 #[path = "../../../../tests/it/fake_api.rs"]

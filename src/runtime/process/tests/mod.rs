@@ -163,7 +163,7 @@ impl World {
     }
 }
 
-fn setup(directory: &Path, program: &str, script: &str) -> Setup {
+pub(super) fn setup(directory: &Path, program: &str, script: &str) -> Setup {
     let lookup: Lookup = Arc::new(|name| (name == "TOKEN").then(|| "token-of-the-daemon".into()));
     let path = "/usr/local/bin:/usr/bin:/bin".into();
     let mut setup = Setup::new(program.into(), path, directory.join("run/locks"), lookup);
@@ -173,10 +173,12 @@ fn setup(directory: &Path, program: &str, script: &str) -> Setup {
     }
     setup.arguments.push(directory.into());
     setup.grace = Duration::from_millis(200);
+    // Scripts cannot confine themselves.
+    setup.confinement = Err("nothing confines here".to_owned());
     setup
 }
 
-fn settings() -> AgentSettings {
+pub(super) fn settings() -> AgentSettings {
     AgentSettings {
         name: "Main".to_owned(),
         provider: ProviderKind::Echo,

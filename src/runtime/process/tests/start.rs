@@ -128,6 +128,7 @@ fn real_providers_need_the_operators_word() {
     }
     let reason = world.heard.refused(1, 1);
     assert!(reason.starts_with("agent main: provider `claude` needs `unconfined = true` in hearth.toml"), "{reason}");
+    assert!(reason.ends_with("because nothing confines here"), "{reason}");
     assert!(world.heard.refused(1, 2).contains("`command`"));
     let mut spec = world.spec(1, 3);
     spec.settings.provider = ProviderKind::Claude;

@@ -81,6 +81,10 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     let mut env = environment(context, roots);
     let quiet = QUIET.into_iter().filter(|(name, _)| !inherited(name));
     env.extend(quiet.map(|(name, value)| (name, value.to_owned())));
+    if let Some(tmp) = &roots.tmp {
+        // It does not ask TMPDIR where its own files go.
+        env.push(("CLAUDE_CODE_TMPDIR", tmp.to_string_lossy().into_owned()));
+    }
     if rustix::process::geteuid().is_root() {
         // Without it the CLI refuses to work unattended as root, which an agent without user namespaces may be.
         env.push(("IS_SANDBOX", "1".to_owned()));

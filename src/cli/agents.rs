@@ -1,0 +1,197 @@
+//! `hearth agents`.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use super::configuration::{self, AgentEntry, Configuration};
+use super::entity::{self, text, texts, typed};
+use super::{Done, Failure, change, out};
+use crate::config::Paths;
+use crate::config::file::write::{Fields, Value};
+use crate::model::entity::Folder;
+use crate::socket::change::EditJson;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AgentsCommand {
+    /// List the agents
+    List,
+    /// Show one agent
+    Show {
+        /// Its folder
+        folder: String,
+    },
+    /// Make an agent
+    Add {
+        /// Its folder: 1 to 64 letters, digits, `_` and `-`
+        folder: String,
+        #[command(flatten)]
+        keys: AgentKeys,
+    },
+    /// Change an agent; keys that are not given stay as they are
+    Set {
+        /// Its folder
+        folder: String,
+        #[command(flatten)]
+        keys: AgentKeys,
+        /// Give this key its default again
+        #[arg(long, value_name = "KEY", value_parser = CLEARABLE)]
+        clear: Vec<String>,
+        /// Take this variable out of the environment
+        #[arg(long, value_name = "NAME")]
+        unset_env: Vec<String>,
+    },
+    /// Archive an agent: its wirings go, what waits for it is dropped, its directory stays
+    Remove {
+        /// Its folder
+        folder: String,
+    },
+}
+
+const CLEARABLE: [&str; 11] = [
+    "name",
+    "provider",
+    "command",
+    "env",
+    "model",
+    "effort",
+    "trust",
+    "unconfined",
+    "blocked_tools",
+    "max_prompt_messages",
+    "max_parallel",
+];
+
+/// The keys of `[[agents]]`; what they accept is what hearth.toml accepts.
+#[derive(Debug, Args)]
+pub(super) struct AgentKeys {
+    /// What it is called
+    #[arg(long)]
+    name: Option<String>,
+    /// `echo`, `command` or `claude`
+    #[arg(long)]
+    provider: Option<String>,
+    /// Program of the provider, and its arguments: once for each word
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    command: Vec<String>,
+    /// A variable: NAME=text, or NAME=env:X, NAME=file:/path, NAME=cmd:program
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// Model of the provider
+    #[arg(long)]
+    model: Option<String>,
+    /// Reasoning effort of the provider
+    #[arg(long)]
+    effort: Option<String>,
+    /// `main`, `trusted` or `untrusted`
+    #[arg(long)]
+    trust: Option<String>,
+    /// `true` accepts that it has the rights of your user
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    unconfined: Option<String>,
+    /// A tool it may not use: once for each
+    #[arg(long, value_name = "TOOL")]
+    blocked_tools: Vec<String>,
+    /// Context messages that reach a prompt
+    #[arg(long, value_name = "NUMBER")]
+    max_prompt_messages: Option<String>,
+    /// Sessions of it that run at once
+    #[arg(long, value_name = "NUMBER")]
+    max_parallel: Option<String>,
+}
+
+/// Lists, shows and changes agents.
+pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done {
+    let known = configuration::read(paths)?;
+    match command {
+        AgentsCommand::List => list(&known, json),
+        AgentsCommand::Show { folder } => show(find(&known, folder)?, json),
+        AgentsCommand::Add { folder, keys } => {
+            if find(&known, folder).is_ok() {
+                return Err(entity::exists("agent", folder, "agents"));
+            }
+            let mut fields = Fields::default();
+            fields.set("folder", Value::Text(folder.clone()));
+            keys.put(&mut fields, &[], &[])?;
+            change::put(paths, entity::toml(&[("[[agents]]", &fields)]), json)
+        }
+        AgentsCommand::Set { folder, keys, clear, unset_env } => {
+            let agent = find(&known, folder)?;
+            let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
+            keys.put(&mut fields, clear, unset_env)?;
+            change::put(paths, entity::toml(&[("[[agents]]", &fields)]), json)
+        }
+        AgentsCommand::Remove { folder } => change::edit(paths, EditJson::RemoveAgent { agent: folder.clone() }, json),
+    }
+}
+
+impl AgentKeys {
+    fn put(&self, fields: &mut Fields, clear: &[String], unset_env: &[String]) -> Done {
+        let given = vec![
+            ("name", text(self.name.as_ref())),
+            ("provider", text(self.provider.as_ref())),
+            ("command", texts(&self.command)),
+            ("model", text(self.model.as_ref())),
+            ("effort", text(self.effort.as_ref())),
+            ("trust", text(self.trust.as_ref())),
+            ("unconfined", typed(self.unconfined.as_ref())),
+            ("blocked_tools", texts(&self.blocked_tools)),
+            ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),
+            ("max_parallel", typed(self.max_parallel.as_ref())),
+        ];
+        entity::overlay(fields, given, clear);
+        self.put_env(fields, unset_env)
+    }
+
+    fn put_env(&self, fields: &mut Fields, unset: &[String]) -> Done {
+        let mut pairs = match fields.get("env") {
+            Some(Value::Pairs(pairs)) => pairs.clone(),
+            _ => Vec::new(),
+        };
+        pairs.retain(|(name, _)| !unset.contains(name));
+        for given in &self.env {
+            // Nothing of it is repeated: it may be a secret.
+            let pair = given.split_once('=').ok_or_else(|| Failure::Failed("--env takes NAME=VALUE".to_owned()))?;
+            pairs.retain(|(name, _)| name != pair.0);
+            pairs.push((pair.0.to_owned(), pair.1.to_owned()));
+        }
+        if pairs.is_empty() {
+            fields.clear("env");
+        } else {
+            fields.set("env", Value::Pairs(pairs));
+        }
+        Ok(())
+    }
+}
+
+fn find<'c>(known: &'c Configuration, folder: &str) -> Result<&'c AgentEntry, Failure> {
+    Folder::new(folder)?;
+    let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
+    found.ok_or_else(|| entity::missing("agent", folder, "agents"))
+}
+
+fn facts(agent: &AgentEntry) -> Vec<(&'static str, Option<String>)> {
+    vec![
+        ("id", Some(agent.id.to_string())),
+        ("origin", Some(configuration::origin(agent.origin).to_owned())),
+        ("created", Some(agent.created.to_string())),
+    ]
+}
+
+fn list(known: &Configuration, json: bool) -> Done {
+    let one =
+        |agent: &AgentEntry| -> Json { entity::json(&facts(agent), &Fields::of_agent(&agent.folder, &agent.settings)) };
+    let columns = [
+        ("AGENT", "folder"),
+        ("NAME", "name"),
+        ("PROVIDER", "provider"),
+        ("MODEL", "model"),
+        ("TRUST", "trust"),
+        ("ORIGIN", "origin"),
+    ];
+    entity::list("agents", json, known.agents.iter().map(one).collect(), &columns)
+}
+
+fn show(agent: &AgentEntry, json: bool) -> Done {
+    let fields = Fields::of_agent(&agent.folder, &agent.settings);
+    if json { out::json(&entity::json(&facts(agent), &fields)) } else { entity::show(&facts(agent), &fields) }
+}

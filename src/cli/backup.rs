@@ -1,0 +1,212 @@
+//! `hearth backup`, `restore` and `compact`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::progress::Shown;
+use super::{Done, Failure, out};
+use crate::clock;
+use crate::config::Paths;
+use crate::state::Reader;
+use crate::state::backup::{self, Manifest, Place, Proof, Request, Restore};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The backup is a directory with the store and a manifest. It is made beside a running daemon, which goes on meanwhile; \
+while it is copied, the store's file may grow.
+Not in it: the agents' folders and homes (groups/, homes/) and the mailboxes (sessions/). Copy the first two with any \
+program; mailboxes are made again from the store.")]
+pub(super) struct BackupArgs {
+    /// Directory the backup is put into, named by the time; or a name that does not exist yet for the backup itself
+    /// [default: backups/ in the data directory]
+    place: Option<PathBuf>,
+    /// Afterwards keep only so many of this installation's backups there; others are never touched
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Keep the copy even if the store does not agree with itself
+    #[arg(long)]
+    unsound: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The daemon must not run. The backup is proved before anything changes, and a crash leaves either the old store or the \
+restored one.
+In another directory than the one it was made of, the store becomes another installation unless --keep-id is given.
+Agents' folders and homes (groups/, homes/) are not part of a backup: put them there yourself.")]
+pub(super) struct RestoreArgs {
+    /// The backup: its directory, or the name of one in backups/ of the data directory
+    backup: PathBuf,
+    /// Data directory to restore into [default: the data directory in use]
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Stay the same installation, also in another directory
+    #[arg(long)]
+    keep_id: bool,
+    /// Move a store that is there aside, and its mailboxes with it
+    #[arg(long)]
+    replace: bool,
+    /// Restore even what does not agree with itself
+    #[arg(long)]
+    unsound: bool,
+}
+
+/// The answer of `hearth backup --json`.
+#[derive(Debug, Serialize)]
+struct BackupJson {
+    backup: String,
+    manifest: Manifest,
+    /// Older backups that were removed.
+    removed: Vec<String>,
+}
+
+/// The answer of `hearth restore --json`.
+#[derive(Debug, Serialize)]
+struct RestoreJson {
+    data: String,
+    install: String,
+    /// Whether it is another installation than the one in the backup.
+    new_install: bool,
+    rows: u64,
+    /// When the backup was made.
+    made: String,
+    /// Where the store is that was there before.
+    store_aside: Option<String>,
+    /// Where its mailboxes are.
+    sessions_aside: Option<String>,
+}
+
+/// The answer of `hearth compact --json`.
+#[derive(Debug, Serialize)]
+struct CompactJson {
+    data: String,
+    rows: u64,
+    /// Bytes of the store's file.
+    before: u64,
+    after: u64,
+}
+
+/// Copies the store, proves the copy, gives it its name.
+pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
+    let reader = Reader::open(paths.data())?;
+    let place = match &args.place {
+        None => Place::In(backup::default_dir(paths.data())),
+        Some(dir) if dir.is_dir() => Place::In(dir.clone()),
+        Some(_) if args.keep.is_some() => {
+            let text = "--keep needs a directory of backups, not the name of one";
+            return Err(Failure::Failed(text.to_owned()));
+        }
+        Some(path) => Place::At(path.clone()),
+    };
+    let request = Request {
+        data: paths.data().to_owned(),
+        place,
+        now: clock::wall(),
+        keep: args.keep.and_then(|keep| usize::try_from(keep).ok()),
+        proof: proof(args.unsound),
+    };
+    let made = backup::backup(&reader, &request, &Shown::new())?;
+    let removed: Vec<String> = made.removed.iter().map(|path| shown(path)).collect();
+    if json {
+        return out::json(&BackupJson { backup: shown(&made.path), manifest: made.manifest, removed });
+    }
+    let Manifest { rows, bytes, .. } = made.manifest;
+    out::line(&format!("{}: {rows} rows, {bytes} bytes", made.path.display()))?;
+    removed.iter().try_for_each(|path| out::line(&format!("removed {path}")))
+}
+
+/// Puts a backup in place.
+pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
+    let backup = find(paths, &args.backup)?;
+    Manifest::read(&backup)?; // before anything is made for it
+    let target = match &args.into {
+        Some(dir) => Paths::find(Some(dir))?,
+        None => paths.clone(),
+    };
+    target.create()?;
+    let now = clock::wall();
+    let request = Restore {
+        backup,
+        data: target.data().to_owned(),
+        replace: args.replace,
+        keep_id: args.keep_id,
+        install: clock::random()?,
+        now,
+        proof: proof(args.unsound),
+    };
+    let restored = backup::restore(&request, &Shown::new())?;
+    let sessions_aside = match &restored.aside {
+        Some(aside) => move_mailboxes(&target, aside)?,
+        None => None,
+    };
+    let install = format!("{:016x}", restored.install);
+    let answer = RestoreJson {
+        data: shown(target.data()),
+        new_install: install != restored.manifest.install,
+        install,
+        rows: restored.manifest.rows,
+        made: restored.manifest.made,
+        store_aside: restored.aside.as_deref().map(shown),
+        sessions_aside,
+    };
+    if json { out::json(&answer) } else { print(&answer) }
+}
+
+fn print(answer: &RestoreJson) -> Done {
+    out::line(&format!("{}: {} rows, as of {}", answer.data, answer.rows, answer.made))?;
+    if answer.new_install {
+        out::line(&format!("it is a new installation: {}", answer.install))?;
+    }
+    for aside in [&answer.store_aside, &answer.sessions_aside].into_iter().flatten() {
+        out::line(&format!("what was there is in {aside}"))?;
+    }
+    out::line("agents' folders and homes are not part of a backup: see that groups/ and homes/ are there")
+}
+
+/// What agents and the daemon exchanged belongs to the store that is gone: the restored one knows other incarnations.
+/// What is due is made again from the tables.
+fn move_mailboxes(target: &Paths, store_aside: &Path) -> Result<Option<String>, Failure> {
+    let name = store_aside.file_name().unwrap_or_default().to_string_lossy();
+    let aside = target.data().join(name.replacen("store", "sessions", 1));
+    match std::fs::rename(target.sessions(), &aside) {
+        Ok(()) => Ok(Some(shown(&aside))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::Failed(format!(
+            "the store was restored, but {} could not be moved aside: {error}; move it away before you start",
+            target.sessions().display()
+        ))),
+    }
+}
+
+/// Makes the store's file as small as what it holds.
+pub(super) fn compact(paths: &Paths, json: bool) -> Done {
+    Reader::open(paths.data()).map(drop)?; // nothing is made where no store is
+    let done = backup::compact(paths.data(), &Shown::new())?;
+    let backup::Compacted { before, after, rows } = done;
+    if json {
+        return out::json(&CompactJson { data: shown(paths.data()), rows, before, after });
+    }
+    out::line(&format!("{}: {before} bytes before, {after} now, {rows} rows", paths.data().display()))
+}
+
+/// The given path, or that name in the directory of backups.
+fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
+    let named = backup::default_dir(paths.data()).join(given);
+    if given.is_dir() {
+        Ok(given.to_owned())
+    } else if named.is_dir() {
+        Ok(named)
+    } else {
+        Err(Failure::Failed(format!("there is no backup {}: a backup is a directory", given.display())))
+    }
+}
+
+const fn proof(unsound: bool) -> Proof {
+    if unsound { Proof::Readable } else { Proof::Sound }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

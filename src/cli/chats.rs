@@ -1,0 +1,170 @@
+//! `hearth chats`.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use super::configuration::{self, ChatEntry, Configuration};
+use super::entity::{self, text, typed};
+use super::rows::ChatRef;
+use super::{Done, Failure, change, out};
+use crate::config::Paths;
+use crate::config::file::write::{Fields, Value};
+use crate::socket::change::{EditJson, PlaceJson};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ChatsCommand {
+    /// List the chats
+    List,
+    /// Show one chat and who listens in it
+    Show {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+    },
+    /// Make a chat known
+    Add {
+        /// channel/platform-id
+        chat: ChatRef,
+        #[command(flatten)]
+        keys: ChatKeys,
+    },
+    /// Change a chat; keys that are not given stay as they are
+    Set {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+        #[command(flatten)]
+        keys: ChatKeys,
+    },
+    /// Archive a chat: its wirings go
+    Remove {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+    },
+    /// Take back that a chat is denied
+    Allow {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+    },
+    /// Decide that a chat without agents is not to be asked about
+    Deny {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+    },
+}
+
+/// The keys of `[[chats]]`; what they accept is what hearth.toml accepts.
+#[derive(Debug, Args)]
+pub(super) struct ChatKeys {
+    /// What it is called
+    #[arg(long)]
+    name: Option<String>,
+    /// Whether more than one person talks there
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    group: Option<String>,
+    /// `strict`, `request_approval` or `public`
+    #[arg(long, value_name = "POLICY")]
+    unknown_senders: Option<String>,
+}
+
+/// Lists, shows and changes chats.
+pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
+    let known = configuration::read(paths)?;
+    match command {
+        ChatsCommand::List => list(&known, json),
+        ChatsCommand::Show { chat } => show(find(&known, chat)?, json),
+        ChatsCommand::Add { chat, keys } => {
+            if find(&known, chat).is_ok() {
+                return Err(entity::exists("chat", &chat.to_string(), "chats"));
+            }
+            let ChatRef::Place(channel, platform_id) = chat else {
+                return Err(Failure::Failed(format!("{chat} is an id; name a new chat like telegram/123")));
+            };
+            let mut fields = Fields::default();
+            fields.set("channel", Value::Text(channel.to_string()));
+            fields.set("platform_id", Value::Text(platform_id.to_string()));
+            keys.put(&mut fields);
+            change::put(paths, entity::toml(&[("[[chats]]", &fields)]), json)
+        }
+        ChatsCommand::Set { chat, keys } => {
+            let mut fields = Fields::of_chat(&find(&known, chat)?.spec);
+            keys.put(&mut fields);
+            change::put(paths, entity::toml(&[("[[chats]]", &fields)]), json)
+        }
+        ChatsCommand::Remove { chat } => change::edit(paths, EditJson::RemoveChat(place(&known, chat)?), json),
+        ChatsCommand::Allow { chat } => change::edit(paths, EditJson::AllowChat(place(&known, chat)?), json),
+        ChatsCommand::Deny { chat } => change::edit(paths, EditJson::DenyChat(place(&known, chat)?), json),
+    }
+}
+
+impl ChatKeys {
+    fn put(&self, fields: &mut Fields) {
+        let given = vec![
+            ("name", text(self.name.as_ref())),
+            ("group", typed(self.group.as_ref())),
+            ("unknown_senders", text(self.unknown_senders.as_ref())),
+        ];
+        entity::overlay(fields, given, &[]);
+    }
+}
+
+/// A chat by its id or place.
+pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c ChatEntry, Failure> {
+    let same = |entry: &&ChatEntry| match chat {
+        ChatRef::Id(id) => entry.id == *id,
+        ChatRef::Place(channel, platform_id) => {
+            entry.spec.channel == *channel && entry.spec.platform_id == *platform_id
+        }
+    };
+    known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string(), "chats"))
+}
+
+/// A chat as the socket names it.
+pub(super) fn place(known: &Configuration, chat: &ChatRef) -> Result<PlaceJson, Failure> {
+    let entry = find(known, chat)?;
+    Ok(PlaceJson { channel: entry.spec.channel.to_string(), platform_id: entry.spec.platform_id.to_string() })
+}
+
+/// How a chat is written in lists.
+pub(super) fn label(chat: &ChatEntry) -> String {
+    format!("{}/{}", chat.spec.channel, chat.spec.platform_id)
+}
+
+fn facts(chat: &ChatEntry) -> Vec<(&'static str, Option<String>)> {
+    vec![
+        ("id", Some(chat.id.to_string())),
+        ("origin", Some(configuration::origin(chat.origin).to_owned())),
+        ("created", Some(chat.created.to_string())),
+        ("denied", chat.denied.map(|at| at.to_string())),
+    ]
+}
+
+fn json_of(chat: &ChatEntry) -> Json {
+    let mut json = entity::json(&facts(chat), &Fields::of_chat(&chat.spec));
+    let agents = chat.spec.wirings.iter().map(|wiring| Json::String(wiring.agent.to_string())).collect();
+    if let Some(map) = json.as_object_mut() {
+        map.insert("chat".to_owned(), Json::String(label(chat)));
+        map.insert("agents".to_owned(), Json::Array(agents));
+    }
+    json
+}
+
+fn list(known: &Configuration, json: bool) -> Done {
+    let columns = [
+        ("ID", "id"),
+        ("CHAT", "chat"),
+        ("NAME", "name"),
+        ("STRANGERS", "unknown_senders"),
+        ("AGENTS", "agents"),
+        ("DENIED", "denied"),
+        ("ORIGIN", "origin"),
+    ];
+    entity::list("chats", json, known.chats.iter().map(json_of).collect(), &columns)
+}
+
+fn show(chat: &ChatEntry, json: bool) -> Done {
+    if json {
+        return out::json(&json_of(chat));
+    }
+    entity::show(&facts(chat), &Fields::of_chat(&chat.spec))?;
+    let agents: Vec<&str> = chat.spec.wirings.iter().map(|wiring| wiring.agent.as_str()).collect();
+    out::line(&format!("{:20} {}", "agents", agents.join(", ")))
+}

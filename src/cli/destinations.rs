@@ -1,0 +1,94 @@
+//! `hearth destinations`: where agents may write.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use super::rows::{self, ChatRef};
+use super::{Done, change, chats, configuration, entity};
+use crate::config::Paths;
+use crate::model::entity::Destination;
+use crate::socket::change::EditJson;
+use crate::state::{self, Read, Reader, Tables};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DestinationsCommand {
+    /// List where agents may write
+    List {
+        /// Only of this agent
+        agent: Option<String>,
+    },
+    /// Let an agent write to a chat or to another agent
+    Add {
+        /// The agent's folder
+        agent: String,
+        /// What the agent calls it: lower-case letters, digits and `-`
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take a destination away
+    Remove {
+        /// The agent's folder
+        agent: String,
+        /// What the agent calls it
+        name: String,
+    },
+}
+
+/// What a destination is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Target {
+    /// A chat: mg7, or channel/platform-id
+    #[arg(long)]
+    chat: Option<ChatRef>,
+    /// Folder of another agent
+    #[arg(long, value_name = "FOLDER")]
+    to_agent: Option<String>,
+}
+
+/// Lists and changes destinations.
+pub(super) fn destinations(paths: &Paths, command: &DestinationsCommand, json: bool) -> Done {
+    match command {
+        DestinationsCommand::List { agent } => {
+            let all = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, agent.as_deref()))?;
+            let columns = [("AGENT", "agent"), ("NAME", "name"), ("TO", "to")];
+            entity::list("destinations", json, all, &columns)
+        }
+        DestinationsCommand::Add { agent, name, target } => {
+            let (agent, name) = (agent.clone(), name.clone());
+            let edit = match (&target.chat, &target.to_agent) {
+                (Some(chat), _) => {
+                    let place = chats::place(&configuration::read(paths)?, chat)?;
+                    EditJson::AddDestination { agent, name, place }
+                }
+                (None, peer) => EditJson::AddPeer { agent, name, peer: peer.clone().unwrap_or_default() },
+            };
+            change::edit(paths, edit, json)
+        }
+        DestinationsCommand::Remove { agent, name } => {
+            change::edit(paths, EditJson::RemoveDestination { agent: agent.clone(), name: name.clone() }, json)
+        }
+    }
+}
+
+fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
+    let mut all = Vec::new();
+    for row in db.destinations.iter(txn)? {
+        let ((agent, name), destination) = row?;
+        let agent = rows::folder(db, txn, agent)?;
+        if wanted.is_some_and(|wanted| wanted != agent) {
+            continue;
+        }
+        let (kind, to) = match destination {
+            Destination::Chat(id) => {
+                let chat = db.chats.get(txn, &id)?;
+                let place = chat.map(|chat| format!("{}/{}", chat.channel, chat.platform_id));
+                ("chat", place.unwrap_or_else(|| id.to_string()))
+            }
+            Destination::Agent(id) => ("agent", rows::folder(db, txn, id)?),
+        };
+        all.push(serde_json::json!({ "agent": agent, "name": name.as_str(), "kind": kind, "to": to }));
+    }
+    Ok(all)
+}

@@ -1,0 +1,274 @@
+//! `hearth doctor`: what could keep Hearth from working, one check after the other, each with its mend.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::configuration::{self, Configuration};
+use super::{Done, Failure, out};
+use crate::clock;
+use crate::config::{Paths, env};
+use crate::model::configure::RoleSpec;
+use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::socket::client::{Client, Error as SocketError};
+use crate::state::{self, Admission, Reader, check};
+
+/// Watches and instances of file events below which busy machines run out of them.
+const WATCHES_MIN: u64 = 1_024;
+const INSTANCES_MIN: u64 = 16;
+/// Before this the clock cannot be right: 2025-01-01.
+const CLOCK_MIN: i64 = 1_735_689_600_000;
+/// How far the newest message may be in the future, in milliseconds.
+const AHEAD_MAX: i64 = 60_000;
+
+/// One check.
+#[derive(Debug, Serialize)]
+struct Check {
+    /// What was looked at.
+    check: &'static str,
+    /// `ok`, `warn` or `fail`.
+    result: Verdict,
+    /// What was found.
+    found: String,
+    /// What to do; null if nothing has to be done.
+    mend: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// Checks everything; fails if anything is broken.
+pub(super) fn doctor(paths: &Paths, json: bool) -> Done {
+    let mut checks = vec![data(paths), socket(paths), token(paths)];
+    checks.extend(inotify());
+    if checks.first().is_some_and(|check| check.result != Verdict::Fail) {
+        checks.extend(store(paths));
+    } else {
+        checks.push(clock_sanity(None));
+    }
+    print(&checks, json)?;
+    let failed = checks.iter().filter(|check| check.result == Verdict::Fail).count();
+    if failed > 0 { Err(Failure::Failed(format!("{failed} checks failed; each says what to do"))) } else { Ok(()) }
+}
+
+fn ok(check: &'static str, found: impl Into<String>) -> Check {
+    Check { check, result: Verdict::Ok, found: found.into(), mend: None }
+}
+
+fn bad(check: &'static str, result: Verdict, found: impl Into<String>, mend: impl Into<String>) -> Check {
+    Check { check, result, found: found.into(), mend: Some(mend.into()) }
+}
+
+fn data(paths: &Paths) -> Check {
+    let name = "data directory";
+    let shown = paths.data().display();
+    if !paths.exists() {
+        return bad(
+            name,
+            Verdict::Fail,
+            format!("there is no {shown}"),
+            "make it with `hearth up`, or name another with --data",
+        );
+    }
+    match paths.check() {
+        Ok(()) => ok(name, format!("{shown} is yours alone to change")),
+        Err(error) => bad(name, Verdict::Fail, error.to_string(), "do what the message says"),
+    }
+}
+
+fn socket(paths: &Paths) -> Check {
+    let name = "daemon";
+    let stale = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    match Client::connect(paths) {
+        Ok(_) => ok(name, format!("answers on {}", paths.socket().display())),
+        Err(SocketError::NotRunning { .. }) if paths.sockets().iter().any(|path| stale(path)) => bad(
+            name,
+            Verdict::Warn,
+            "no daemon is running, and the last one left its socket behind",
+            "start one with `hearth run`; it replaces the socket",
+        ),
+        Err(SocketError::NotRunning { .. }) => {
+            bad(name, Verdict::Warn, "no daemon is running", "start one with `hearth run` or `hearth up`")
+        }
+        Err(error) => bad(name, Verdict::Fail, error.to_string(), "stop the daemon and start it again"),
+    }
+}
+
+fn token(paths: &Paths) -> Check {
+    let name = "token";
+    let path = paths.token();
+    let Ok(file) = std::fs::symlink_metadata(&path) else {
+        return ok(name, "none yet: a daemon makes it when it starts");
+    };
+    let mode = file.permissions().mode() & 0o777;
+    let ours = file.uid() == rustix::process::geteuid().as_raw();
+    if file.is_file() && mode & 0o077 == 0 && ours {
+        return ok(name, "only you can read it");
+    }
+    let found = format!("{} has mode {mode:04o}: others may be able to command the daemon", path.display());
+    bad(name, Verdict::Fail, found, format!("run `chmod 600 {}` and start the daemon again", path.display()))
+}
+
+fn inotify() -> Option<Check> {
+    let read = |name: &str| -> Option<u64> {
+        std::fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse().ok()
+    };
+    let (watches, instances) = (read("max_user_watches")?, read("max_user_instances")?);
+    let found = format!("{watches} watches and {instances} instances for you");
+    Some(if watches >= WATCHES_MIN && instances >= INSTANCES_MIN {
+        ok("file events", found)
+    } else {
+        let mend =
+            "raise fs.inotify.max_user_watches and max_user_instances with sysctl; until then mailboxes are polled";
+        bad("file events", Verdict::Warn, found, mend)
+    })
+}
+
+/// Whether the clock can be right, seen by itself and by the newest message.
+fn clock_sanity(newest: Option<i64>) -> Check {
+    let now = clock::wall();
+    let behind = newest.is_some_and(|newest| newest > now.millis().saturating_add(AHEAD_MAX));
+    if now.millis() < CLOCK_MIN || behind {
+        let found =
+            if behind { format!("it is {now}, and messages of later are stored") } else { format!("it is {now}") };
+        return bad("clock", Verdict::Warn, found, "set the clock; schedules and retention follow it");
+    }
+    ok("clock", now.to_string())
+}
+
+fn store(paths: &Paths) -> Vec<Check> {
+    let mut checks = Vec::new();
+    checks.push(match state::look_at_place(paths.data()) {
+        Ok(warnings) if warnings.is_empty() => ok("file system", "a local disk"),
+        Ok(warnings) => bad("file system", Verdict::Warn, warnings.join("; "), "put the data directory on a disk"),
+        Err(error) => bad("file system", Verdict::Fail, error.to_string(), "put the data directory on a local disk"),
+    });
+    let reader = match Reader::open(paths.data()) {
+        Ok(reader) => reader,
+        Err(error) => {
+            checks.push(bad(
+                "store",
+                Verdict::Fail,
+                error.to_string(),
+                "do what the message says; `hearth up` makes a new one",
+            ));
+            return checks;
+        }
+    };
+    checks.push(sound(&reader));
+    checks.push(room(paths, &reader));
+    let configuration = reader.read(configuration::collect);
+    match configuration {
+        Ok(configuration) => checks.extend(entities(&configuration)),
+        Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
+    }
+    let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
+    checks.push(clock_sanity(newest.ok().flatten().map(|(_, message)| message.stored.millis())));
+    checks
+}
+
+fn sound(reader: &Reader) -> Check {
+    match check::check_in_parts(reader) {
+        Ok(violations) if violations.is_empty() => ok("store", "opens, and agrees with itself"),
+        Ok(violations) => {
+            let found = format!("{} rows do not agree with others", violations.len());
+            bad("store", Verdict::Fail, found, "`hearth check` lists them; keep a copy of the data directory")
+        }
+        Err(error) => bad("store", Verdict::Fail, error.to_string(), "keep a copy of the data directory"),
+    }
+}
+
+fn room(paths: &Paths, reader: &Reader) -> Check {
+    match reader.usage(paths.data()) {
+        Ok(usage) => match usage.admission() {
+            Admission::Open => {
+                ok("room", format!("{} of {} bytes used, {} free on the disk", usage.used, usage.limit, usage.free))
+            }
+            Admission::Refuse(why) => bad("room", Verdict::Fail, why.to_string(), "make room; no new work is taken in"),
+        },
+        Err(error) => bad("room", Verdict::Fail, error.to_string(), "look at the disk"),
+    }
+}
+
+fn entities(known: &Configuration) -> Vec<Check> {
+    let mut checks: Vec<Check> = known.agents.iter().filter_map(|a| program(a.folder.as_str(), &a.settings)).collect();
+    let owner = known.users.iter().any(|user| user.spec.roles.contains(&RoleSpec::Owner));
+    checks.push(if owner {
+        ok("owner", "there is one")
+    } else {
+        let mend = "`hearth roles grant CHANNEL:ID owner`, or `hearth up` on this machine";
+        bad("owner", Verdict::Warn, "nobody is owner: nobody can be told what goes wrong", mend)
+    });
+    let wired = |folder: &str| {
+        known.chats.iter().any(|chat| chat.spec.wirings.iter().any(|wiring| wiring.agent.as_str() == folder))
+    };
+    let deaf: Vec<&str> = known.agents.iter().map(|a| a.folder.as_str()).filter(|folder| !wired(folder)).collect();
+    checks.push(several("agents", &deaf, "listen nowhere", "`hearth wirings add CHAT AGENT`"));
+    let silent = known.chats.iter().filter(|chat| chat.spec.wirings.is_empty() && chat.denied.is_none());
+    let silent: Vec<String> = silent.map(super::chats::label).collect();
+    let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
+    checks.push(several(
+        "chats",
+        &silent,
+        "have no agent",
+        "`hearth wirings add CHAT AGENT`, or `hearth chats deny CHAT`",
+    ));
+    checks
+}
+
+fn several(check: &'static str, names: &[&str], what: &str, mend: &str) -> Check {
+    const SHOWN: usize = 5;
+    if names.is_empty() {
+        return ok(check, "every one is wired");
+    }
+    let shown: Vec<&str> = names.iter().copied().take(SHOWN).collect();
+    let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    bad(check, Verdict::Warn, format!("{}{more} {what}", shown.join(", ")), mend)
+}
+
+/// Whether the program of an agent's provider can be found where agents look for it.
+fn program(folder: &str, settings: &AgentSettings) -> Option<Check> {
+    let name = match settings.provider {
+        ProviderKind::Echo => return None,
+        ProviderKind::Command => settings.command.first()?.as_str(),
+        ProviderKind::Claude => settings.command.first().map_or("claude", String::as_str),
+    };
+    let usable = |path: &Path| {
+        path.is_file() && std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
+    };
+    let path = env::child_path();
+    let found = match name.contains('/') {
+        true => usable(Path::new(name)),
+        false => std::env::split_paths(&path).any(|dir| usable(&dir.join(name))),
+    };
+    Some(if found {
+        ok("program", format!("{name} of agent {folder} is there"))
+    } else {
+        let mend = format!("install {name}, or name another program with `hearth agents set {folder} --command …`");
+        bad("program", Verdict::Fail, format!("{name} of agent {folder} is not on the PATH"), mend)
+    })
+}
+
+fn print(checks: &[Check], json: bool) -> Done {
+    if json {
+        return out::json(&serde_json::json!({ "checks": checks }));
+    }
+    for check in checks {
+        let word = match check.result {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        };
+        out::line(&format!("{word:5} {:15} {}", check.check, check.found))?;
+        if let Some(mend) = &check.mend {
+            out::line(&format!("{:21} -> {mend}", ""))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `hearth dropped`: what was refused, newest first. Reads the store beside the daemon.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::rows::{self, ChatRef};
+use super::{Done, out, since, why::find, words};
+use crate::config::Paths;
+use crate::model::Timestamp;
+use crate::model::message::Drop;
+use crate::state::{self, Read, Reader, Tables};
+
+#[derive(Debug, Args)]
+pub(super) struct DroppedArgs {
+    /// How many to show at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    limit: usize,
+    /// Only from this chat: mg7, or channel/platform-id
+    #[arg(long, value_name = "CHAT")]
+    chat: Option<ChatRef>,
+    /// Only from then on: a time like 2026-04-20T12:00:00Z, or an age like 30m, 2h, 7d
+    #[arg(long, value_name = "TIME", value_parser = since::parse)]
+    since: Option<since::Since>,
+}
+
+/// The answer of `hearth dropped --json`.
+#[derive(Debug, Serialize)]
+struct DroppedJson {
+    /// Newest first.
+    dropped: Vec<DropJson>,
+    /// Whether there are older ones that were not looked at, or not shown.
+    cut: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct DropJson {
+    id: String,
+    at: String,
+    chat: String,
+    sender: Option<String>,
+    sender_name: Option<String>,
+    platform_message: Option<String>,
+    /// Null if no agent at all had it.
+    agent: Option<String>,
+    reason: String,
+    words: &'static str,
+}
+
+/// Lists refusals.
+pub(super) fn dropped(paths: &Paths, args: &DroppedArgs, json: bool) -> Done {
+    let from = args.since.map(since::Since::start);
+    let answer = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, args, from))?;
+    if json {
+        return out::json(&answer);
+    }
+    if answer.dropped.is_empty() {
+        return out::line("nothing was refused");
+    }
+    let row = |drop: &DropJson| {
+        let sender = drop.sender.clone().or_else(|| drop.sender_name.clone()).unwrap_or_default();
+        let agent = drop.agent.clone().unwrap_or_else(|| "-".to_owned());
+        vec![drop.at.clone(), drop.chat.clone(), sender, agent, drop.words.to_owned()]
+    };
+    out::table(&["AT", "CHAT", "SENDER", "AGENT", "WHY"], answer.dropped.iter().map(row).collect())?;
+    if answer.cut {
+        out::note("there are more: see --limit and --since");
+    }
+    Ok(())
+}
+
+fn collect(
+    db: &Tables,
+    txn: &Read<'_>,
+    args: &DroppedArgs,
+    from: Option<Timestamp>,
+) -> Result<DroppedJson, state::Error> {
+    let id = match &args.chat {
+        Some(ChatRef::Id(id)) => Some(*id),
+        _ => None,
+    };
+    let in_chat = |drop: &Drop| match &args.chat {
+        Some(ChatRef::Place(channel, platform)) => drop.channel == *channel && drop.platform_id == *platform,
+        Some(ChatRef::Id(_)) => drop.chat == id,
+        None => true,
+    };
+    let recent = |drop: &Drop| from.is_none_or(|from| drop.at >= from);
+    let (rows, mut cut) = find::newest_drops(db, txn, |_, drop| in_chat(drop) && recent(drop))?;
+    cut |= rows.len() > args.limit;
+    let dropped = rows
+        .into_iter()
+        .take(args.limit)
+        .map(|(id, drop)| {
+            Ok(DropJson {
+                id: id.to_string(),
+                at: drop.at.to_string(),
+                chat: format!("{}/{}", drop.channel, drop.platform_id),
+                sender: drop.sender.map(|sender| sender.to_string()),
+                sender_name: drop.sender_name,
+                platform_message: drop.platform_message.map(|id| id.to_string()),
+                agent: drop.agent.map(|agent| rows::folder(db, txn, agent)).transpose()?,
+                reason: drop.reason.to_string(),
+                words: words::reason(drop.reason),
+            })
+        })
+        .collect::<Result<_, state::Error>>()?;
+    Ok(DroppedJson { dropped, cut })
+}

@@ -1,0 +1,69 @@
+//! Progress of long work, for people who watch a terminal; standard error that is none shows nothing.
+
+use std::io::IsTerminal as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::state::backup::{Progress, Step};
+
+/// Between two movements of a spinner.
+const MOVE: Duration = Duration::from_millis(100);
+
+/// Shows one stage at a time.
+pub(super) struct Shown {
+    bar: Mutex<Option<ProgressBar>>,
+    visible: bool,
+}
+
+impl Shown {
+    /// Shows on standard error, if that is a terminal.
+    pub(super) fn new() -> Self {
+        Self { bar: Mutex::new(None), visible: std::io::stderr().is_terminal() }
+    }
+
+    fn replace(&self, next: Option<ProgressBar>) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = std::mem::replace(&mut *bar, next) {
+            old.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.replace(None);
+    }
+}
+
+impl Progress for Shown {
+    fn begin(&self, step: Step, total: Option<u64>) {
+        if !self.visible {
+            return;
+        }
+        let (what, amount) = match step {
+            Step::Copying => ("copying", ""),
+            Step::Reading => ("reading", "{bytes} of {total_bytes}"),
+            Step::Checking => ("checking", ""),
+            Step::Rows => ("rows", "{pos} of {len}"),
+        };
+        let template = match total {
+            Some(_) => format!("{what:9} {{bar:30}} {amount}"),
+            None if amount.is_empty() => format!("{what:9} {{spinner}} {{elapsed}}"),
+            None => format!("{what:9} {{spinner}} {{pos}} {{elapsed}}"),
+        };
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(MOVE);
+        self.replace(Some(bar));
+    }
+
+    fn advance(&self, by: u64) {
+        if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            bar.inc(by);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `hearth sessions`: conversations of agents and the incarnations that led them. Reads the store beside the daemon.
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::{Done, Failure, out, rows, words};
+use crate::config::Paths;
+use crate::model::id::SessionId;
+use crate::model::incarnation::Incarnation;
+use crate::model::session::{Route, Session, SessionStatus};
+use crate::state::{self, Read, Reader, Tables};
+
+/// Incarnations that are shown of a session, the newest ones.
+const INCARNATIONS_MAX: usize = 20;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionsCommand {
+    /// List the sessions, the most recently active first
+    List {
+        /// Only of this agent
+        agent: Option<String>,
+        /// How many to show at most
+        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        limit: usize,
+    },
+    /// Show one session with its incarnations and what the last one wrote to standard error
+    Show {
+        /// Its id, like se3
+        session: SessionId,
+    },
+}
+
+/// One session of `hearth sessions list --json`.
+#[derive(Debug, Serialize)]
+struct SessionJson {
+    session: String,
+    agent: String,
+    name: &'static str,
+    /// What it is for: a chat, a thread of one, or everything its agent hears.
+    route: String,
+    reply: Option<String>,
+    status: &'static str,
+    /// The incarnation that lives; null for none.
+    live: Option<u32>,
+    /// Smallest number that the agent may use for what it says next.
+    next_number: u64,
+    created: String,
+    active: String,
+}
+
+/// The answer of `hearth sessions show --json`.
+#[derive(Debug, Serialize)]
+struct ShownJson {
+    #[serde(flatten)]
+    session: SessionJson,
+    /// Messages that may go to the agent now, that it works on, and that wait as context.
+    due: usize,
+    claimed: usize,
+    context: usize,
+    /// Newest first.
+    incarnations: Vec<IncarnationJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct IncarnationJson {
+    incarnation: u32,
+    phase: String,
+    started: String,
+    /// Why it was asked to stop; null if it was not.
+    stopped_for: Option<&'static str>,
+    /// Whether it ever worked on a message.
+    claimed: bool,
+    tool: Option<String>,
+    /// The end of what it wrote to standard error.
+    stderr: String,
+}
+
+/// Lists or shows sessions.
+pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> Done {
+    let reader = Reader::open(paths.data())?;
+    match command {
+        SessionsCommand::List { agent, limit } => {
+            let mut all = reader.read(|db, txn| list(db, txn, agent.as_deref()))?;
+            all.truncate(*limit);
+            if json {
+                return out::json(&serde_json::json!({ "sessions": all }));
+            }
+            print_list(&all)
+        }
+        SessionsCommand::Show { session } => {
+            let shown = reader.read(|db, txn| show(db, txn, *session))?;
+            let shown = shown.ok_or_else(|| Failure::Failed(format!("there is no session {session}")))?;
+            if json { out::json(&shown) } else { print(&shown) }
+        }
+    }
+}
+
+fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJson>, state::Error> {
+    let mut all = Vec::new();
+    for row in db.sessions.iter(txn)? {
+        let ((_, _, id), session) = row?;
+        let shape = shape(db, txn, (id, &session))?;
+        if agent.is_none_or(|agent| agent == shape.agent) {
+            all.push((session.active, shape));
+        }
+    }
+    all.sort_by_key(|(active, _)| std::cmp::Reverse(*active));
+    Ok(all.into_iter().map(|(_, shape)| shape).collect())
+}
+
+fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &Session)) -> Result<SessionJson, state::Error> {
+    let chat = |id| {
+        let chat = db.chats.get(txn, &id)?;
+        Ok::<_, state::Error>(chat.map_or_else(|| id.to_string(), |c| format!("{}/{}", c.channel, c.platform_id)))
+    };
+    let route = match &session.route {
+        Route::Shared(id) => chat(*id)?,
+        Route::PerThread(id, Some(thread)) => format!("{} (thread {thread})", chat(*id)?),
+        Route::PerThread(id, None) => format!("{} (outside of threads)", chat(*id)?),
+        Route::AgentShared => "everything".to_owned(),
+    };
+    Ok(SessionJson {
+        session: id.to_string(),
+        agent: rows::folder(db, txn, session.agent)?,
+        name: session.name.as_str(),
+        route,
+        reply: session.reply.as_ref().map(rows::place),
+        status: match session.status {
+            SessionStatus::Active => "active",
+            SessionStatus::Archived => "archived",
+        },
+        live: session.live,
+        next_number: session.next_agent_number(),
+        created: session.created.to_string(),
+        active: session.active.to_string(),
+    })
+}
+
+fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
+    let Some(session) = rows::session(db, txn, id)? else { return Ok(None) };
+    let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
+    Ok(Some(ShownJson {
+        session: shape(db, txn, (id, &session))?,
+        due: db.ready.prefix(txn, &id)?.count(),
+        claimed: db.claims.prefix(txn, &id)?.count(),
+        context: db.context.prefix(txn, &id)?.count(),
+        incarnations: rows.into_iter().map(|((_, number), row)| incarnation(number, row)).collect(),
+    }))
+}
+
+fn incarnation(number: u32, row: Incarnation) -> IncarnationJson {
+    IncarnationJson {
+        incarnation: number,
+        phase: words::phase(&row.phase),
+        started: row.started.to_string(),
+        stopped_for: row.stopped_for.map(crate::model::incarnation::StopReason::as_str),
+        claimed: row.claimed,
+        tool: row.tool.map(|tool| tool.name),
+        stderr: row.stderr_tail,
+    }
+}
+
+fn print_list(all: &[SessionJson]) -> Done {
+    if all.is_empty() {
+        return out::line("no sessions");
+    }
+    let row = |one: &SessionJson| {
+        let live = one.live.map_or_else(String::new, |number| number.to_string());
+        vec![one.session.clone(), one.agent.clone(), one.route.clone(), one.status.to_owned(), live, one.active.clone()]
+    };
+    out::table(&["SESSION", "AGENT", "FOR", "STATUS", "LIVE", "ACTIVE"], all.iter().map(row).collect())
+}
+
+fn print(shown: &ShownJson) -> Done {
+    let SessionJson { session, agent, name, route, reply, status, live, next_number, created, active } = &shown.session;
+    let live = live.map_or_else(|| "none".to_owned(), |number| format!("incarnation {number}"));
+    for (key, value) in [
+        ("session", session.clone()),
+        ("agent", agent.clone()),
+        ("name", (*name).to_owned()),
+        ("for", route.clone()),
+        ("answers to", reply.clone().unwrap_or_else(|| "nowhere by itself".to_owned())),
+        ("status", (*status).to_owned()),
+        ("live", live),
+        ("next number", next_number.to_string()),
+        ("created", created.clone()),
+        ("active", active.clone()),
+        ("messages", format!("{} due, {} claimed, {} context", shown.due, shown.claimed, shown.context)),
+    ] {
+        out::line(&format!("{key:12} {value}"))?;
+    }
+    if shown.incarnations.is_empty() {
+        return Ok(());
+    }
+    out::line("")?;
+    let row = |one: &IncarnationJson| {
+        let stopped = one.stopped_for.unwrap_or_default().to_owned();
+        vec![one.incarnation.to_string(), one.started.clone(), one.phase.clone(), stopped]
+    };
+    let rows = shown.incarnations.iter().map(row).collect();
+    out::table(&["INCARNATION", "STARTED", "PHASE", "STOPPED FOR"], rows)?;
+    let tail = shown.incarnations.iter().find(|one| !one.stderr.trim().is_empty());
+    if let Some(one) = tail {
+        out::line(&format!("\nstandard error of incarnation {}:", one.incarnation))?;
+        let plain = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>();
+        one.stderr.lines().try_for_each(|line| out::line(&format!("  {}", plain(line))))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! `hearth store export` and `hearth store import`.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::progress::Shown;
+use super::{Done, Failure, out};
+use crate::clock;
+use crate::config::Paths;
+use crate::state::lines::{self, Exported, Import, Imported};
+use crate::state::{Reader, backup};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Write every row of the store as a line of JSON, for a machine of another kind; also beside a running daemon
+    Export(ExportArgs),
+    /// Make the store of a new data directory from an export
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Everything people wrote is in it, readable by anyone who can read the file. Agents' folders and homes are not.")]
+pub(super) struct ExportArgs {
+    /// A file that does not exist yet; `-` is standard output
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The export; `-` is standard input
+    file: PathBuf,
+    /// Stay the same installation
+    #[arg(long)]
+    keep_id: bool,
+}
+
+/// The answer of `hearth store export FILE --json`.
+#[derive(Debug, Serialize)]
+struct ExportJson {
+    file: String,
+    rows: u64,
+    sha256: String,
+}
+
+/// The answer of `hearth store import FILE --json`.
+#[derive(Debug, Serialize)]
+struct ImportJson {
+    data: String,
+    rows: u64,
+    install: String,
+}
+
+/// Runs one of them.
+pub(super) fn run(paths: &Paths, command: &StoreCommand, json: bool) -> Done {
+    match command {
+        StoreCommand::Export(args) => export(paths, &args.file, json),
+        StoreCommand::Import(args) => import(paths, args, json),
+    }
+}
+
+fn export(paths: &Paths, file: &Path, json: bool) -> Done {
+    let to_stdout = file.as_os_str() == "-";
+    if !to_stdout && file.symlink_metadata().is_ok() {
+        return Err(Failure::Failed(format!("{} is there already; it was left as it is", file.display())));
+    }
+    let reader = Reader::open(paths.data())?;
+    let progress = Shown::new();
+    let frozen = backup::frozen(&reader, paths.data(), clock::wall(), &progress)?;
+    drop(reader);
+    if to_stdout {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        return match lines::export(&frozen, &mut out, &progress) {
+            Err(lines::Error::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::Told),
+            done => Ok(done.map(drop)?),
+        };
+    }
+    let Exported { rows, sha256 } = export_to(&frozen, file, &progress)?;
+    drop(progress); // off the screen before the answer
+    if json {
+        return out::json(&ExportJson { file: file.display().to_string(), rows, sha256 });
+    }
+    out::line(&format!("{}: {rows} rows", file.display()))
+}
+
+/// The file gets its name when it is whole.
+fn export_to(frozen: &Reader, file: &Path, progress: &Shown) -> Result<Exported, Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", file.display()));
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let mut part = tempfile::Builder::new().prefix(".export-").suffix(".part").tempfile_in(dir).map_err(failed)?;
+    let mut out = BufWriter::new(part.as_file_mut());
+    let done = lines::export(frozen, &mut out, progress)?;
+    out.flush().map_err(failed)?;
+    drop(out);
+    part.as_file().sync_all().map_err(failed)?;
+    part.persist_noclobber(file).map_err(|error| failed(error.error))?;
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+    Ok(done)
+}
+
+fn import(paths: &Paths, args: &ImportArgs, json: bool) -> Done {
+    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", args.file.display()));
+    let mut input: Box<dyn std::io::BufRead> = if args.file.as_os_str() == "-" {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(&args.file).map_err(failed)?))
+    };
+    paths.create()?;
+    let install = if args.keep_id { None } else { Some(clock::random()?) };
+    let request = Import { data: paths.data(), install };
+    let Imported { rows, install } = lines::import(request, &mut input, &Shown::new())?;
+    let install = format!("{install:016x}");
+    if json {
+        return out::json(&ImportJson { data: paths.data().display().to_string(), rows, install });
+    }
+    out::line(&format!("{}: {rows} rows, installation {install}", paths.data().display()))
+}

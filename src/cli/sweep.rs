@@ -1,0 +1,53 @@
+//! `hearth sweep --once`: one look at what is due, now or as if it were another time.
+
+use clap::Args;
+
+use super::local::{Host, host};
+use super::{Done, Failure, out, since};
+use crate::config::Paths;
+use crate::model::Timestamp;
+use crate::model::input::Input;
+use crate::model::report::Reply;
+use crate::socket::client::unexpected;
+use crate::socket::protocol::{Request, Response};
+use crate::socket::shape::SweptJson;
+
+#[derive(Debug, Args)]
+pub(super) struct SweepArgs {
+    /// Sweep one time; there is no other way yet
+    #[arg(long, required = true)]
+    once: bool,
+    /// As if it were then; with a running daemon only together with --dry-run
+    #[arg(long, value_name = "TIME", value_parser = since::parse_time)]
+    at: Option<Timestamp>,
+    /// Only say what it would cause
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Sweeps and says what that causes.
+pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
+    let swept = match host(paths)? {
+        Host::Daemon(mut client) => {
+            let at = args.at.map(Timestamp::millis);
+            match client.ask(&Request::Sweep { at, dry_run: args.dry_run })? {
+                Response::Swept(swept) => swept,
+                other => return Err(unexpected(other).into()),
+            }
+        }
+        Host::Store(local) => match local.submit_at(Input::Sweep(Vec::new()), args.dry_run, args.at)? {
+            Reply::Swept(caused) => SweptJson::from(caused.as_slice()),
+            Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
+            Reply::Done | Reply::Routed(_) | Reply::Configured(_) => {
+                return Err(Failure::Failed("an unexpected answer".to_owned()));
+            }
+        },
+    };
+    if json {
+        return out::json(&swept);
+    }
+    if swept.effects.is_empty() {
+        return out::line("nothing is due");
+    }
+    swept.effects.iter().try_for_each(|one| out::line(&format!("{:9} {}", one.effect, one.about)))
+}

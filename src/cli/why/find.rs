@@ -1,0 +1,212 @@
+//! Which event somebody asks about. Searches begin with the newest rows and end after a bounded number of them.
+
+use std::collections::BTreeSet;
+
+use crate::model::address::ForeignId;
+use crate::model::id::{BodyId, DropId, MessageId};
+use crate::model::message::{Body, Drop};
+use crate::state::{self, ForeignKey, Read, Tables};
+
+/// Messages and refusals that a search looks at.
+const LOOKED_AT_MAX: u64 = 20_000;
+/// Events that one answer explains.
+const HITS_MAX: usize = 20;
+/// Messages of one event that are looked for beside the one that was found.
+const FAN_OUT_MAX: u64 = 1_000;
+
+/// What somebody asks about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Query {
+    /// A message of a session.
+    Message(MessageId),
+    /// A platform's id of a message.
+    Platform(String),
+    /// Words in a message.
+    Words(String),
+    /// Whatever came last.
+    Latest,
+}
+
+/// One event: the messages it became and the refusals of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// Ascending.
+    pub(super) messages: Vec<MessageId>,
+    /// Ascending.
+    pub(super) drops: Vec<DropId>,
+}
+
+/// The answer of a search.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Search {
+    /// Newest first.
+    pub(super) hits: Vec<Hit>,
+    /// Whether there is more in the store than was looked at.
+    pub(super) cut: bool,
+}
+
+/// Finds what a query asks about.
+pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search, state::Error> {
+    match query {
+        Query::Message(id) => {
+            let hits = match db.messages.contains(txn, id)? {
+                true => vec![around(db, txn, *id)?],
+                false => Vec::new(),
+            };
+            Ok(Search { hits, cut: false })
+        }
+        Query::Platform(text) => {
+            let same = |id: &Option<ForeignId>| id.as_ref().is_some_and(|id| id.as_str() == text);
+            let mut search = messages(db, txn, |body| same(&body.platform_message))?;
+            drops(db, txn, &mut search, |drop| same(&drop.platform_message))?;
+            Ok(search)
+        }
+        Query::Words(words) => {
+            let words = words.to_lowercase();
+            messages(db, txn, |body| body.content.text.to_lowercase().contains(&words))
+        }
+        Query::Latest => latest(db, txn),
+    }
+}
+
+fn latest(db: &Tables, txn: &Read<'_>) -> Result<Search, state::Error> {
+    let message = db.messages.last(txn, ..)?;
+    let refusal = db.dropped.last(txn, ..)?;
+    let hit = match (message, refusal) {
+        (Some((_, message)), Some((id, drop))) if drop.at > message.stored => alike(db, txn, id, &drop)?,
+        (None, Some((id, drop))) => alike(db, txn, id, &drop)?,
+        (Some((id, _)), _) => around(db, txn, id)?,
+        (None, None) => return Ok(Search::default()),
+    };
+    Ok(Search { hits: vec![hit], cut: false })
+}
+
+/// Events whose body is wanted, newest first.
+fn messages(db: &Tables, txn: &Read<'_>, wanted: impl Fn(&Body) -> bool) -> Result<Search, state::Error> {
+    let newest = db.messages.last(txn, ..)?.map_or(0, |(id, _)| id.number());
+    let oldest = newest.saturating_sub(LOOKED_AT_MAX);
+    let mut search = Search { hits: Vec::new(), cut: oldest > 0 };
+    let mut known: BTreeSet<BodyId> = BTreeSet::new();
+    for number in (oldest.saturating_add(1)..=newest).rev() {
+        let id = MessageId::new(number);
+        let Some(message) = db.messages.get(txn, &id)? else { continue };
+        if !known.insert(message.body) {
+            continue;
+        }
+        if db.bodies.get(txn, &message.body)?.is_some_and(|body| wanted(&body)) {
+            search.hits.push(around(db, txn, id)?);
+            if search.hits.len() >= HITS_MAX {
+                search.cut = true;
+                break;
+            }
+        }
+    }
+    Ok(search)
+}
+
+/// Adds refused events that no message was found for.
+fn drops(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Drop) -> bool) -> Result<(), state::Error> {
+    let known: BTreeSet<DropId> = search.hits.iter().flat_map(|hit| hit.drops.iter().copied()).collect();
+    let (rows, cut) = newest_drops(db, txn, |_, drop| wanted(drop))?;
+    search.cut |= cut;
+    let mut groups: Vec<(Drop, Hit)> = Vec::new();
+    for (id, drop) in rows.into_iter().filter(|(id, _)| !known.contains(id)) {
+        let place = groups.iter_mut().find(|(first, _)| same_event(first, &drop));
+        match place {
+            Some((_, hit)) => hit.drops.insert(0, id),
+            None => groups.push((drop, Hit { messages: Vec::new(), drops: vec![id] })),
+        }
+    }
+    search.hits.extend(groups.into_iter().map(|(_, hit)| hit));
+    Ok(())
+}
+
+/// The newest refusals that are wanted, newest first; whether there are older ones that were not looked at.
+pub(in crate::cli) fn newest_drops(
+    db: &Tables,
+    txn: &Read<'_>,
+    mut wanted: impl FnMut(DropId, &Drop) -> bool,
+) -> Result<(Vec<(DropId, Drop)>, bool), state::Error> {
+    let newest = db.dropped.last(txn, ..)?.map_or(0, |(id, _)| id.number());
+    let oldest = newest.saturating_sub(LOOKED_AT_MAX);
+    let mut found = Vec::new();
+    for number in (oldest.saturating_add(1)..=newest).rev() {
+        let id = DropId::new(number);
+        if let Some(drop) = db.dropped.get(txn, &id)?
+            && wanted(id, &drop)
+        {
+            found.push((id, drop));
+        }
+    }
+    Ok((found, oldest > 0))
+}
+
+/// The event of a refusal that nobody's message stands for.
+fn alike(db: &Tables, txn: &Read<'_>, id: DropId, drop: &Drop) -> Result<Hit, state::Error> {
+    let oldest = id.number().saturating_sub(FAN_OUT_MAX);
+    let mut hit = Hit::default();
+    for number in oldest..=id.number() {
+        let other = DropId::new(number);
+        if db.dropped.get(txn, &other)?.is_some_and(|row| same_event(&row, drop)) {
+            hit.drops.push(other);
+        }
+    }
+    Ok(hit)
+}
+
+fn same_event(a: &Drop, b: &Drop) -> bool {
+    let place = a.channel == b.channel && a.platform_id == b.platform_id;
+    let time = a.platform_message.is_some() || a.at == b.at;
+    place && time && a.platform_message == b.platform_message && a.sender == b.sender
+}
+
+/// The event of a message: messages with the same body lie next to each other, because one transaction made them, or are
+/// remembered under the platform's id.
+fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Error> {
+    let message = db.messages.require(txn, &id)?;
+    let body = db.bodies.require(txn, &message.body)?;
+    let mut all = BTreeSet::from([id]);
+    let same =
+        |id: MessageId| Ok::<_, state::Error>(db.messages.get(txn, &id)?.is_some_and(|m| m.body == message.body));
+    let first = id.number();
+    for number in (first.saturating_sub(FAN_OUT_MAX)..first).rev() {
+        if !same(MessageId::new(number))? {
+            break;
+        }
+        all.insert(MessageId::new(number));
+    }
+    for number in first.saturating_add(1)..first.saturating_add(FAN_OUT_MAX) {
+        if !same(MessageId::new(number))? {
+            break;
+        }
+        all.insert(MessageId::new(number));
+    }
+    all.extend(remembered(db, txn, &body)?);
+    let drops = refusals(db, txn, &body, message.stored)?;
+    Ok(Hit { messages: all.into_iter().collect(), drops })
+}
+
+fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {
+    let (Some(source), Some(platform)) = (&body.source, &body.platform_message) else { return Ok(Vec::new()) };
+    let (channel, chat) = ForeignKey::chat(&source.channel, &source.platform_id);
+    let seen = db.seen.get(txn, &(channel, chat, ForeignKey::of(platform)))?;
+    Ok(seen.filter(|seen| seen.platform_message == *platform).map(|seen| seen.messages).unwrap_or_default())
+}
+
+/// Refusals of the same event by other wirings; those without a platform's id are known by their time.
+fn refusals(
+    db: &Tables,
+    txn: &Read<'_>,
+    body: &Body,
+    stored: crate::model::Timestamp,
+) -> Result<Vec<DropId>, state::Error> {
+    let Some(source) = &body.source else { return Ok(Vec::new()) };
+    let (rows, _) = newest_drops(db, txn, |_, drop| {
+        let place = drop.channel == source.channel && drop.platform_id == source.platform_id;
+        let time = drop.platform_message.is_some() || drop.at == stored;
+        place && time && drop.platform_message == body.platform_message && drop.sender == body.sender
+    })?;
+    let mut ids: Vec<DropId> = rows.into_iter().map(|(id, _)| id).collect();
+    ids.reverse();
+    Ok(ids)
+}

@@ -1,0 +1,339 @@
+//! The history of one event, put together from the rows that it left.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::find::Hit;
+use crate::cli::{rows, words};
+use crate::model::Timestamp;
+use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::id::{JournalId, MessageId, OutboundId};
+use crate::model::journal::Event;
+use crate::model::message::{Body, Due, Message, MessageState};
+use crate::state::{self, Read, Tables};
+
+/// Answers and journal entries of one message that are shown.
+const ROWS_MAX: usize = 1_000;
+/// Entries of the whole journal that may lie between a message's arrival and the first note about it.
+const BEFORE_MAX: u64 = 500;
+
+/// One event and everything that became of it.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct EventJson {
+    pub(super) platform_message: Option<String>,
+    pub(super) chat: Option<String>,
+    pub(super) thread: Option<String>,
+    pub(super) sender: Option<String>,
+    pub(super) sender_name: Option<String>,
+    /// When it was said, by the platform's clock.
+    pub(super) said: Option<String>,
+    /// When Hearth took it in or refused it.
+    pub(super) taken_in: String,
+    /// The beginning of its text; null for what was refused, of which no text is kept.
+    pub(super) text: Option<String>,
+    pub(super) wirings: Vec<WiringJson>,
+    pub(super) messages: Vec<MessageJson>,
+    pub(super) timeline: Vec<StepJson>,
+}
+
+/// What one wiring decided.
+#[derive(Debug, Serialize)]
+pub(super) struct WiringJson {
+    /// Null for a refusal that concerned all of them.
+    pub(super) agent: Option<String>,
+    /// `engaged`, `accumulated`, `refused` or `no_record`.
+    pub(super) decision: &'static str,
+    pub(super) reason: Option<String>,
+    pub(super) words: String,
+    pub(super) message: Option<String>,
+}
+
+/// Where one message of the event is.
+#[derive(Debug, Serialize)]
+pub(super) struct MessageJson {
+    pub(super) message: String,
+    pub(super) agent: String,
+    pub(super) session: String,
+    pub(super) state: &'static str,
+    pub(super) words: Option<String>,
+    pub(super) tries: u32,
+    pub(super) answers: Vec<AnswerJson>,
+}
+
+/// Something that was said about a message.
+#[derive(Debug, Serialize)]
+pub(super) struct AnswerJson {
+    pub(super) outbound: String,
+    /// The agent's incarnation, or null for a notice of Hearth itself.
+    pub(super) incarnation: Option<u32>,
+    pub(super) to: Option<String>,
+    pub(super) text: String,
+    pub(super) state: &'static str,
+    pub(super) words: Option<String>,
+    pub(super) attempts: u32,
+}
+
+/// One thing that happened.
+#[derive(Debug, Serialize)]
+pub(super) struct StepJson {
+    pub(super) at: String,
+    /// Null for what concerns the whole event.
+    pub(super) message: Option<String>,
+    pub(super) what: String,
+    #[serde(skip)]
+    order: Timestamp,
+}
+
+/// Puts an event's history together.
+pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &Hit) -> Result<EventJson, state::Error> {
+    let mut trace = Trace { db, txn, event: EventJson::default() };
+    for id in &hit.messages {
+        trace.message(*id)?;
+    }
+    for id in &hit.drops {
+        let Some(drop) = db.dropped.get(txn, id)? else { continue };
+        trace.refusal(&drop)?;
+    }
+    if hit.drops.is_empty() || !hit.messages.is_empty() {
+        trace.silent_wirings(hit)?;
+    }
+    trace.event.timeline.sort_by_key(|step| step.order);
+    Ok(trace.event)
+}
+
+struct Trace<'a, 't> {
+    db: &'a Tables,
+    txn: &'a Read<'t>,
+    event: EventJson,
+}
+
+impl Trace<'_, '_> {
+    fn step(&mut self, at: Timestamp, message: Option<MessageId>, what: String) {
+        let message = message.map(|id| id.to_string());
+        self.event.timeline.push(StepJson { at: at.to_string(), message, what, order: at });
+    }
+
+    fn message(&mut self, id: MessageId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let Some(message) = db.messages.get(txn, &id)? else { return Ok(()) };
+        if let Some(body) = db.bodies.get(txn, &message.body)? {
+            self.head(&body, message.stored);
+        }
+        let agent = rows::folder(db, txn, message.agent)?;
+        let (decision, kept) =
+            if message.trigger { ("engaged", "to be answered") } else { ("accumulated", "as context") };
+        let what = format!("accepted for {agent} in {}, {kept}", message.session);
+        self.step(message.stored, Some(id), what);
+        self.event.wirings.push(WiringJson {
+            agent: Some(agent.clone()),
+            decision,
+            reason: None,
+            words: format!("{id} in {}, {kept}", message.session),
+            message: Some(id.to_string()),
+        });
+        self.journal(id, &message)?;
+        let answers = self.answers(id)?;
+        self.end(id, &message);
+        let words = self.standing(&message)?;
+        self.event.messages.push(MessageJson {
+            message: id.to_string(),
+            agent,
+            session: message.session.to_string(),
+            state: words::state(&message.state),
+            words,
+            tries: message.tries,
+            answers,
+        });
+        Ok(())
+    }
+
+    fn head(&mut self, body: &Body, taken_in: Timestamp) {
+        let event = &mut self.event;
+        if !event.taken_in.is_empty() {
+            return;
+        }
+        event.taken_in = taken_in.to_string();
+        event.said = Some(body.said.to_string());
+        event.platform_message = body.platform_message.as_ref().map(ToString::to_string);
+        event.chat = body.source.as_ref().map(|at| format!("{}/{}", at.channel, at.platform_id));
+        event.thread = body.source.as_ref().and_then(|at| at.thread.as_ref()).map(ToString::to_string);
+        event.sender = body.sender.as_ref().map(ToString::to_string);
+        event.sender_name.clone_from(&body.content.sender_name);
+        event.text = Some(words::excerpt(&body.content.text));
+    }
+
+    fn refusal(&mut self, drop: &crate::model::message::Drop) -> Result<(), state::Error> {
+        if self.event.taken_in.is_empty() {
+            self.event.taken_in = drop.at.to_string();
+            self.event.platform_message = drop.platform_message.as_ref().map(ToString::to_string);
+            self.event.chat = Some(format!("{}/{}", drop.channel, drop.platform_id));
+            self.event.sender = drop.sender.as_ref().map(ToString::to_string);
+            self.event.sender_name.clone_from(&drop.sender_name);
+        }
+        let agent = drop.agent.map(|agent| rows::folder(self.db, self.txn, agent)).transpose()?;
+        let whose = agent.as_ref().map_or_else(String::new, |agent| format!(" for {agent}"));
+        let words = words::reason(drop.reason).to_owned();
+        self.step(drop.at, None, format!("refused{whose}: {words}"));
+        let reason = Some(drop.reason.to_string());
+        self.event.wirings.push(WiringJson { agent, decision: "refused", reason, words, message: None });
+        Ok(())
+    }
+
+    /// Wirings of the chat that left no row: indifference is not recorded.
+    fn silent_wirings(&mut self, hit: &Hit) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let Some(first) = hit.messages.first() else { return Ok(()) };
+        let Some(message) = db.messages.get(txn, first)? else { return Ok(()) };
+        let source = db.bodies.get(txn, &message.body)?.and_then(|body| body.source);
+        let Some((chat, _)) = source.map(|at| rows::chat_at(db, txn, &at)).transpose()?.flatten() else {
+            return Ok(());
+        };
+        for ((_, agent), wiring) in db.wirings.collect_prefix(txn, &chat, ROWS_MAX)? {
+            let folder = rows::folder(db, txn, agent)?;
+            if self.event.wirings.iter().any(|known| known.agent.as_ref() == Some(&folder)) {
+                continue;
+            }
+            let words = if wiring.created > message.stored {
+                "was wired later"
+            } else {
+                "took no notice: the message was not for it, and it keeps no context"
+            };
+            self.event.wirings.push(WiringJson {
+                agent: Some(folder),
+                decision: "no_record",
+                reason: None,
+                words: words.to_owned(),
+                message: None,
+            });
+        }
+        Ok(())
+    }
+
+    fn journal(&mut self, id: MessageId, message: &Message) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let mut claimed = BTreeSet::new();
+        let mut first = None;
+        for ((_, entry), ()) in db.journal_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
+            let Some(row) = db.journal.get(txn, &entry)? else { continue };
+            first = first.or(Some(entry));
+            if let Event::Claimed(number) = row.event {
+                claimed.insert(number);
+            }
+            self.step(row.at, Some(id), words::event(&row.event));
+        }
+        self.session(id, message, first)?;
+        claimed.extend(
+            self.db.live.get(txn, &message.session)?.filter(|_| message.trigger && ended(&message.state).is_none()),
+        );
+        for number in claimed {
+            let Some(incarnation) = db.incarnations.get(txn, &(message.session, number))? else { continue };
+            if incarnation.started >= message.stored {
+                let what = format!("incarnation {number} of {} was started for it", message.session);
+                self.step(incarnation.started, Some(id), what);
+            }
+        }
+        Ok(())
+    }
+
+    /// What happened in the session while the message was on its way.
+    fn session(&mut self, id: MessageId, message: &Message, first: Option<JournalId>) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let entries = match first {
+            Some(first) => {
+                // What happened between its arrival and the first note about it is wanted too.
+                let before = JournalId::new(first.number().saturating_sub(BEFORE_MAX));
+                let range = (message.session, before)..=(message.session, JournalId::new(u64::MAX));
+                db.journal_by_session.collect_range(txn, range, ROWS_MAX)?
+            }
+            None => db.journal_by_session.collect_last(txn, &message.session, ROWS_MAX)?,
+        };
+        let over = ended(&message.state);
+        for ((_, entry), ()) in entries {
+            let Some(row) = db.journal.get(txn, &entry)? else { continue };
+            let during = row.at >= message.stored && over.is_none_or(|over| row.at <= over);
+            let about = match &row.event {
+                Event::AnswerRefused(answer, _) | Event::AnswerAbandoned(answer) => {
+                    db.outbound.get(txn, answer)?.is_some_and(|outbound| outbound.in_reply_to == Some(id))
+                }
+                _ => during,
+            };
+            if about {
+                self.step(row.at, Some(id), words::event(&row.event));
+            }
+        }
+        Ok(())
+    }
+
+    fn answers(&mut self, id: MessageId) -> Result<Vec<AnswerJson>, state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let mut answers = Vec::new();
+        for ((_, answer), ()) in db.outbound_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
+            let Some(outbound) = db.outbound.get(txn, &answer)? else { continue };
+            self.answer_steps(id, answer, &outbound);
+            answers.push(AnswerJson {
+                outbound: answer.to_string(),
+                incarnation: incarnation(&outbound.author),
+                to: outbound.to.as_ref().map(rows::place),
+                text: words::excerpt(&outbound.text),
+                state: words::delivery(&outbound.state),
+                words: words::delivery_detail(&outbound),
+                attempts: outbound.attempts,
+            });
+        }
+        Ok(answers)
+    }
+
+    fn answer_steps(&mut self, id: MessageId, answer: OutboundId, outbound: &Outbound) {
+        let who = match incarnation(&outbound.author) {
+            Some(number) => format!("incarnation {number} said"),
+            None => "Hearth said".to_owned(),
+        };
+        self.step(outbound.stored, Some(id), format!("{who} {answer}: {}", words::excerpt(&outbound.text)));
+        let to = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}", rows::place(to)));
+        match &outbound.state {
+            OutState::Delivered { at, .. } => self.step(*at, Some(id), format!("{answer} was delivered{to}")),
+            OutState::Failed { error, at } => {
+                self.step(*at, Some(id), format!("{answer} could not be delivered{to}: {error}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, id: MessageId, message: &Message) {
+        let Some(at) = ended(&message.state) else { return };
+        let detail = words::state_detail(&message.state).map_or_else(String::new, |words| format!(": {words}"));
+        self.step(at, Some(id), format!("{}{detail}", words::state(&message.state)));
+    }
+
+    /// What a message waits for, or how it ended.
+    fn standing(&self, message: &Message) -> Result<Option<String>, state::Error> {
+        if message.state != MessageState::Pending(Due::Now) {
+            return Ok(words::state_detail(&message.state));
+        }
+        if !message.trigger {
+            return Ok(Some("context: it waits for a message that asks for a turn".to_owned()));
+        }
+        let live = self.db.live.get(self.txn, &message.session)?;
+        Ok(Some(match live {
+            Some(number) => format!("incarnation {number} of {} has it and has not claimed it yet", message.session),
+            None => "no incarnation of its session runs: it waits for a place, or for the daemon".to_owned(),
+        }))
+    }
+}
+
+fn incarnation(author: &Author) -> Option<u32> {
+    match author {
+        Author::Agent { incarnation, .. } => Some(*incarnation),
+        Author::Hearth => None,
+    }
+}
+
+fn ended(state: &MessageState) -> Option<Timestamp> {
+    match state {
+        MessageState::Completed { at, .. } | MessageState::Failed { at, .. } | MessageState::Dropped { at, .. } => {
+            Some(*at)
+        }
+        MessageState::Pending(_) | MessageState::Held(_) | MessageState::Claimed { .. } => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! `hearth wirings`: which agent listens in which chat.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use super::configuration::{self, ChatEntry, Configuration};
+use super::entity::{self, text, typed};
+use super::rows::ChatRef;
+use super::{Done, change, chats};
+use crate::config::Paths;
+use crate::config::file::write::{Fields, Value};
+use crate::model::configure::WiringSpec;
+use crate::model::entity::{Folder, Origin};
+use crate::socket::change::EditJson;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WiringsCommand {
+    /// List the wirings
+    List,
+    /// Let an agent listen in a chat
+    Add {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+        /// The agent's folder
+        agent: String,
+        #[command(flatten)]
+        keys: WiringKeys,
+    },
+    /// Change a wiring; keys that are not given stay as they are
+    Set {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+        /// The agent's folder
+        agent: String,
+        #[command(flatten)]
+        keys: WiringKeys,
+    },
+    /// Let an agent listen there no more
+    Remove {
+        /// mg7, or channel/platform-id
+        chat: ChatRef,
+        /// The agent's folder
+        agent: String,
+    },
+}
+
+/// The keys of `[[chats.wirings]]`; what they accept is what hearth.toml accepts.
+#[derive(Debug, Args)]
+pub(super) struct WiringKeys {
+    /// When it takes a message as its own: `mention` or `pattern`
+    #[arg(long)]
+    engage: Option<String>,
+    /// Regular expression searched in the text; `.` is every message. With it, `--engage pattern` goes without saying
+    #[arg(long, allow_hyphen_values = true)]
+    pattern: Option<String>,
+    /// Whose messages engage: `all` or `known`
+    #[arg(long)]
+    senders: Option<String>,
+    /// What happens to other messages: `drop` or `accumulate`
+    #[arg(long)]
+    ignored: Option<String>,
+    /// Which messages share a session: `shared`, `per-thread` or `agent-shared`
+    #[arg(long)]
+    session: Option<String>,
+    /// Higher ones are asked first
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    priority: Option<String>,
+}
+
+/// Lists and changes wirings.
+pub(super) fn wirings(paths: &Paths, command: &WiringsCommand, json: bool) -> Done {
+    let known = configuration::read(paths)?;
+    match command {
+        WiringsCommand::List => list(&known, json),
+        WiringsCommand::Add { chat, agent, keys } => {
+            let entry = chats::find(&known, chat)?;
+            if find(entry, agent).is_some() {
+                return Err(entity::exists("wiring", &name(entry, agent), "wirings"));
+            }
+            Folder::new(agent.as_str())?;
+            let mut fields = Fields::default();
+            fields.set("agent", Value::Text(agent.clone()));
+            keys.put(&mut fields);
+            put(paths, (entry, &fields), json)
+        }
+        WiringsCommand::Set { chat, agent, keys } => {
+            let entry = chats::find(&known, chat)?;
+            let wiring = find(entry, agent).ok_or_else(|| entity::missing("wiring", &name(entry, agent), "wirings"))?;
+            let mut fields = Fields::of_wiring(wiring);
+            keys.put(&mut fields);
+            put(paths, (entry, &fields), json)
+        }
+        WiringsCommand::Remove { chat, agent } => {
+            let place = chats::place(&known, chat)?;
+            change::edit(paths, EditJson::RemoveWiring { place, agent: agent.clone() }, json)
+        }
+    }
+}
+
+impl WiringKeys {
+    fn put(&self, fields: &mut Fields) {
+        let engage = match (&self.engage, &self.pattern) {
+            (None, Some(_)) => Some(Value::Text("pattern".to_owned())),
+            (engage, _) => text(engage.as_ref()),
+        };
+        if self.engage.as_deref() == Some("mention") {
+            fields.clear("pattern");
+        }
+        let given = vec![
+            ("engage", engage),
+            ("pattern", text(self.pattern.as_ref())),
+            ("senders", text(self.senders.as_ref())),
+            ("ignored", text(self.ignored.as_ref())),
+            ("session", text(self.session.as_ref())),
+            ("priority", typed(self.priority.as_ref())),
+        ];
+        entity::overlay(fields, given, &[]);
+    }
+}
+
+fn put(paths: &Paths, (chat, wiring): (&ChatEntry, &Fields), json: bool) -> Done {
+    let fields = Fields::of_chat(&chat.spec);
+    change::put(paths, entity::toml(&[("[[chats]]", &fields), ("[[chats.wirings]]", wiring)]), json)
+}
+
+fn find<'c>(chat: &'c ChatEntry, agent: &str) -> Option<&'c WiringSpec> {
+    chat.spec.wirings.iter().find(|wiring| wiring.agent.as_str() == agent)
+}
+
+fn name(chat: &ChatEntry, agent: &str) -> String {
+    format!("{} -> {agent}", chats::label(chat))
+}
+
+fn list(known: &Configuration, json: bool) -> Done {
+    let one = |chat: &ChatEntry, wiring: &WiringSpec, origin: Origin| -> Json {
+        let origin = configuration::origin(origin).to_owned();
+        let facts = [("chat", Some(chats::label(chat))), ("origin", Some(origin))];
+        entity::json(&facts, &Fields::of_wiring(wiring))
+    };
+    let all = known.chats.iter().flat_map(|chat| {
+        let wirings = chat.spec.wirings.iter().zip(&chat.wired_by);
+        wirings.map(move |(wiring, origin)| one(chat, wiring, *origin))
+    });
+    let columns = [
+        ("CHAT", "chat"),
+        ("AGENT", "agent"),
+        ("ENGAGE", "engage"),
+        ("PATTERN", "pattern"),
+        ("SENDERS", "senders"),
+        ("IGNORED", "ignored"),
+        ("SESSION", "session"),
+        ("PRIORITY", "priority"),
+        ("ORIGIN", "origin"),
+    ];
+    entity::list("wirings", json, all.collect(), &columns)
+}

@@ -1,0 +1,159 @@
+//! What rows mean, in words for people.
+
+use crate::model::delivery::{OutState, Outbound};
+use crate::model::incarnation::{Exit, Phase};
+use crate::model::journal::Event;
+use crate::model::message::{Completion, Due, MessageState, Reason};
+
+/// Why something was refused or not acted on, and what to do where something can be done.
+pub(super) fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::UnknownChat => "nobody listens in that chat, and the bot was not addressed",
+        Reason::NoAgentWired => {
+            "the bot was addressed where no agent listens; wire one with `hearth wirings add CHAT AGENT`"
+        }
+        Reason::ChatDenied => "the chat is denied; `hearth chats allow CHAT` takes that back",
+        Reason::NoAgentEngaged => "agents listen there, and none of them took it as its own",
+        Reason::PatternMismatch => "the text does not match the wiring's pattern",
+        Reason::NotMentioned => "the bot was not addressed",
+        Reason::UnknownUserScope => "the wiring wants known people, and the message does not say who sent it",
+        Reason::SenderScopeNotMember => {
+            "the wiring wants known people, and the sender is not a member; `hearth members add AGENT USER` makes them one"
+        }
+        Reason::UnknownUser => "the chat wants known people, and the message does not say who sent it",
+        Reason::UnknownSenderStrict => {
+            "the chat is strict, and the sender is not a member; `hearth members add AGENT USER` makes them one"
+        }
+        Reason::ApprovalUnavailable => {
+            "somebody would have to approve the sender, and nobody can be asked; `hearth members add AGENT USER` lets them in"
+        }
+        Reason::Backlog => "the agent has as many waiting messages as it may have",
+        Reason::AgentRemoved => "the agent was removed",
+        Reason::AlreadyStored => "the same event was stored before",
+        Reason::StoreFull => "there is no room for new work; `hearth status` shows what is used",
+        Reason::Owner => "the sender is owner",
+        Reason::GlobalAdmin => "the sender administers everything",
+        Reason::AdminOfAgent => "the sender administers the agent",
+        Reason::Member => "the sender is a member",
+        Reason::Public => "the chat is open to everybody",
+        Reason::PatternMatch => "the text matches the wiring's pattern",
+        Reason::Mentioned => "the bot was addressed",
+        Reason::RaisedToTrigger => "the same event came again and asks for a turn",
+    }
+}
+
+/// How an incarnation ended.
+pub(super) fn exit(exit: &Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::NotStarted(why) => format!("it could not be started: {why}"),
+        Exit::Unknown => "nobody saw its end".to_owned(),
+    }
+}
+
+/// Where an incarnation is.
+pub(super) fn phase(phase: &Phase) -> String {
+    match phase {
+        Phase::Starting => "starting".to_owned(),
+        Phase::Running => "running".to_owned(),
+        Phase::Stopping { why, .. } => format!("stopping ({})", why.as_str()),
+        Phase::Collecting { .. } => "collecting".to_owned(),
+        Phase::Closed { exit: how, .. } => format!("closed ({})", exit(how)),
+    }
+}
+
+/// The word programs see for where a message is.
+pub(super) fn state(state: &MessageState) -> &'static str {
+    match state {
+        MessageState::Pending(_) => "pending",
+        MessageState::Held(_) => "held",
+        MessageState::Claimed { .. } => "claimed",
+        MessageState::Completed { .. } => "completed",
+        MessageState::Failed { .. } => "failed",
+        MessageState::Dropped { .. } => "dropped",
+    }
+}
+
+/// What a state means, beyond its word; none if the word says all.
+pub(super) fn state_detail(state: &MessageState) -> Option<String> {
+    match state {
+        MessageState::Pending(Due::Now) => None,
+        MessageState::Pending(Due::At(time)) => Some(format!("not before {time}")),
+        MessageState::Pending(Due::Retry(until)) => {
+            Some(format!("waits out a backoff until second {} of run {}", until.ms() / 1_000, until.run()))
+        }
+        MessageState::Held(approval) => Some(format!("waits for the decision of {approval}")),
+        MessageState::Claimed { incarnation, .. } => Some(format!("incarnation {incarnation} works on it")),
+        MessageState::Completed { how: Completion::Answered, .. } => Some("a turn took it in".to_owned()),
+        MessageState::Completed { how: Completion::ContextCapped, .. } => {
+            Some("context beyond what the agent gets to see".to_owned())
+        }
+        MessageState::Failed { error, .. } => Some(error.clone()),
+        MessageState::Dropped { reason: why, .. } => Some(reason(*why).to_owned()),
+    }
+}
+
+/// The word programs see for where an outgoing message is.
+pub(super) fn delivery(state: &OutState) -> &'static str {
+    match state {
+        OutState::Later(_) => "later",
+        OutState::Waiting { .. } => "waiting",
+        OutState::Attempting { .. } => "attempting",
+        OutState::Delivered { .. } => "delivered",
+        OutState::Failed { .. } => "failed",
+        OutState::Refused { .. } => "refused",
+        OutState::Abandoned { .. } => "abandoned",
+    }
+}
+
+/// What a delivery's state means, beyond its word.
+pub(super) fn delivery_detail(outbound: &Outbound) -> Option<String> {
+    match &outbound.state {
+        OutState::Later(time) => Some(format!("not before {time}")),
+        OutState::Waiting { after: Some(after), .. } => Some(after.clone()),
+        OutState::Waiting { after: None, .. } => Some("its turn has not come".to_owned()),
+        OutState::Attempting { .. } => Some("the channel has not answered yet".to_owned()),
+        OutState::Delivered { .. } => None,
+        OutState::Failed { error, .. } | OutState::Refused { error, .. } => Some(error.clone()),
+        OutState::Abandoned { .. } => Some("its turn never ended, so it was not sent".to_owned()),
+    }
+}
+
+/// An entry of the journal.
+pub(super) fn event(event: &Event) -> String {
+    match event {
+        Event::Claimed(number) => format!("claimed by incarnation {number}"),
+        Event::TurnLost { incarnation, tries } => {
+            format!("the turn of incarnation {incarnation} ended without an end for it: try {tries}")
+        }
+        Event::GivenUp(why) => format!("given up: {why}"),
+        Event::Stopped(number, why) => format!("incarnation {number} was asked to stop: {}", why.as_str()),
+        Event::Ended(number, how) => format!("incarnation {number} ended: {}", exit(how)),
+        Event::FileRefused { file, reason } => format!("the agent's file {file} was refused: {reason}"),
+        Event::AnswerRefused(id, why) => format!("{id} was kept from going out: {why}"),
+        Event::AnswerAbandoned(id) => format!("{id} was put aside: its turn never ended"),
+        Event::DeliveryFailed(id, why) => format!("{id} could not be delivered: {why}"),
+        Event::DeliveryUncertain(id, why) => format!("{id} may have been delivered, and is tried again: {why}"),
+        Event::Raised => "the same event came again and made it ask for a turn".to_owned(),
+    }
+}
+
+/// The beginning of a text on one line.
+pub(super) fn excerpt(text: &str) -> String {
+    const MAX: usize = 80;
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain: String = line.chars().filter(|c| !c.is_control()).take(MAX).collect();
+    if line.chars().count() > MAX { format!("{plain}…") } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpts_are_one_short_line_without_controls() {
+        assert_eq!(excerpt("  a\n b\u{1b}[31m "), "a b[31m");
+        assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 81);
+    }
+}

@@ -1,0 +1,254 @@
+//! What the entities are -> `hearth.toml`: the inverse of reading it, with the same words.
+
+use super::agents::{PROVIDERS, TRUSTS};
+use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, STICKY, UNKNOWN_SENDERS};
+use super::{SCHEMA, section};
+use crate::config::env::is_env_name;
+use crate::model::configure::{Change, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
+use crate::model::entity::{AgentSettings, Engage, EnvValue, Folder};
+
+/// A value as the file says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// A string.
+    Text(String),
+    /// A number or a flag.
+    Plain(String),
+    /// A list of strings.
+    Texts(Vec<String>),
+    /// A table of strings.
+    Pairs(Vec<(String, String)>),
+}
+
+/// The keys of one table of the file, in the order in which they are written. A key that is not there has its default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields(Vec<(String, Value)>);
+
+impl Value {
+    /// A number or a flag that somebody typed; anything else stays a string, for the reader to refuse.
+    #[must_use]
+    pub fn typed(text: &str) -> Self {
+        let plain = text.parse::<i64>().is_ok() || matches!(text, "true" | "false");
+        if plain { Self::Plain(text.trim_start_matches('+').to_owned()) } else { Self::Text(text.to_owned()) }
+    }
+
+    fn toml(&self) -> String {
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Plain(text) => text.clone(),
+            Self::Texts(texts) => format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")),
+            Self::Pairs(pairs) => {
+                let pair = |(name, text): &(String, String)| {
+                    let name = if is_env_name(name) { name.clone() } else { quoted(name) };
+                    format!("{name} = {}", quoted(text))
+                };
+                format!("{{ {} }}", pairs.iter().map(pair).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    /// For people.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) | Self::Plain(text) => f.write_str(text),
+            Self::Texts(texts) => f.write_str(&texts.join(", ")),
+            Self::Pairs(pairs) => {
+                let pairs: Vec<String> = pairs.iter().map(|(name, text)| format!("{name}={text}")).collect();
+                f.write_str(&pairs.join(", "))
+            }
+        }
+    }
+}
+
+impl Fields {
+    /// The keys of an agent.
+    #[must_use]
+    pub fn of_agent(folder: &Folder, settings: &AgentSettings) -> Self {
+        let mut fields = Self::default();
+        fields.text("folder", folder.as_str());
+        fields.text("name", &settings.name);
+        fields.text("provider", word(&PROVIDERS, settings.provider));
+        fields.texts("command", &settings.command);
+        let pair = |(name, value): &(String, EnvValue)| {
+            let (EnvValue::Plain(text) | EnvValue::Reference(text)) = value;
+            (name.clone(), text.clone())
+        };
+        fields.pairs("env", settings.env.iter().map(pair).collect());
+        fields.line("model", settings.model.as_deref());
+        fields.line("effort", settings.effort.as_deref());
+        fields.text("trust", word(&TRUSTS, settings.trust));
+        fields.plain("unconfined", settings.unconfined);
+        fields.texts("blocked_tools", &settings.blocked_tools);
+        fields.plain("max_prompt_messages", settings.max_prompt_messages);
+        fields.plain("max_parallel", settings.max_parallel);
+        fields
+    }
+
+    /// The keys of a person.
+    #[must_use]
+    pub fn of_user(user: &UserSpec) -> Self {
+        let mut fields = Self::default();
+        fields.text("id", &user.id.to_string());
+        fields.line("name", user.name.as_deref());
+        fields.texts("roles", &user.roles.iter().map(role_word).collect::<Vec<_>>());
+        fields.texts("member_of", &user.member_of.iter().map(Folder::to_string).collect::<Vec<_>>());
+        fields
+    }
+
+    /// The keys of a chat, without its wirings.
+    #[must_use]
+    pub fn of_chat(chat: &ChatSpec) -> Self {
+        let mut fields = Self::default();
+        fields.text("channel", chat.channel.as_str());
+        fields.text("platform_id", chat.platform_id.as_str());
+        fields.line("name", chat.name.as_deref());
+        fields.plain("group", chat.group);
+        fields.text("unknown_senders", word(&UNKNOWN_SENDERS, chat.unknown_senders));
+        fields
+    }
+
+    /// The keys of a wiring.
+    #[must_use]
+    pub fn of_wiring(wiring: &WiringSpec) -> Self {
+        let mut fields = Self::default();
+        fields.text("agent", wiring.agent.as_str());
+        match &wiring.engage {
+            Engage::Pattern(pattern) => {
+                fields.text("engage", word(&MODES, Mode::Pattern));
+                fields.text("pattern", pattern);
+            }
+            Engage::Mention => fields.text("engage", word(&MODES, Mode::Mention)),
+            Engage::MentionSticky => fields.text("engage", STICKY),
+        }
+        fields.text("senders", word(&SENDERS, wiring.senders));
+        fields.text("ignored", word(&IGNORED, wiring.ignored));
+        fields.text("session", word(&SESSIONS, wiring.session));
+        fields.plain("priority", wiring.priority);
+        fields
+    }
+
+    /// The keys at the top.
+    #[must_use]
+    pub fn of_settings(settings: &Settings) -> Self {
+        let mut fields = Self::default();
+        fields.line("default_agent", settings.default_agent.as_ref().map(Folder::as_str));
+        if let Some(bytes) = settings.store_max_bytes {
+            fields.plain("store_max_bytes", bytes);
+        }
+        if let Some(number) = settings.max_containers {
+            fields.plain("max_containers", number);
+        }
+        fields
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+
+    /// Gives a key a value.
+    pub fn set(&mut self, key: &str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key.to_owned(), value)),
+        }
+    }
+
+    /// Takes a key away: it has its default then. Tells whether it was there.
+    pub fn clear(&mut self, key: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(known, _)| known != key);
+        self.0.len() != before
+    }
+
+    /// The keys and their values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The lines of the file: a heading, unless it is empty, and a line per key.
+    #[must_use]
+    pub fn toml(&self, heading: &str) -> String {
+        let heading = if heading.is_empty() { String::new() } else { format!("\n{heading}\n") };
+        self.0.iter().fold(heading, |text, (key, value)| text + &format!("{key} = {}\n", value.toml()))
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        self.set(key, Value::Text(text.to_owned()));
+    }
+
+    /// What the reader takes only as one line of text; traffic may have brought something else.
+    fn line(&mut self, key: &str, text: Option<&str>) {
+        if let Some(text) = text.filter(|text| section::is_line(text)) {
+            self.text(key, text);
+        }
+    }
+
+    fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
+        self.set(key, Value::Plain(value.to_string()));
+    }
+
+    fn texts(&mut self, key: &str, texts: &[String]) {
+        if !texts.is_empty() {
+            self.set(key, Value::Texts(texts.to_vec()));
+        }
+    }
+
+    fn pairs(&mut self, key: &str, pairs: Vec<(String, String)>) {
+        if !pairs.is_empty() {
+            self.set(key, Value::Pairs(pairs));
+        }
+    }
+}
+
+/// The first line of every file.
+#[must_use]
+pub fn head() -> String {
+    format!("schema = {SCHEMA}\n")
+}
+
+/// A file that describes the entities as the changes make them; reading it gives the same changes.
+#[must_use]
+pub fn write(changes: &[Change]) -> String {
+    let mut text = head();
+    for change in changes {
+        if let Change::PutSettings(settings) = change {
+            text.push_str(&Fields::of_settings(settings).toml(""));
+        }
+    }
+    for change in changes {
+        match change {
+            Change::PutAgent(folder, settings) => text.push_str(&Fields::of_agent(folder, settings).toml("[[agents]]")),
+            Change::PutUser(user) => text.push_str(&Fields::of_user(user).toml("[[users]]")),
+            Change::PutChat(chat) => {
+                text.push_str(&Fields::of_chat(chat).toml("[[chats]]"));
+                for wiring in &chat.wirings {
+                    text.push_str(&Fields::of_wiring(wiring).toml("[[chats.wirings]]"));
+                }
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+/// A role as the file says it.
+#[must_use]
+pub fn role_word(role: &RoleSpec) -> String {
+    match role {
+        RoleSpec::Owner => "owner".to_owned(),
+        RoleSpec::Admin => "admin".to_owned(),
+        RoleSpec::AdminOf(folder) => format!("admin:{folder}"),
+    }
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

@@ -1,0 +1,89 @@
+//! Removes what a file made and does not name any more. What was made by commands or by Hearth itself stays.
+
+use std::collections::BTreeSet;
+
+use super::configure::{Aftermath, Made};
+use super::{Cx, Result, agents, people, wirings};
+use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::configure::Change;
+use crate::model::entity::{Folder, Origin};
+use crate::state::Write;
+
+/// What a list of changes names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    agents: BTreeSet<Folder>,
+    users: BTreeSet<UserId>,
+    chats: BTreeSet<(ChannelName, ForeignId)>,
+    wirings: BTreeSet<(ChannelName, ForeignId, Folder)>,
+}
+
+/// Removes wirings, chats, users and agents of origin file that are not named, in an order in which each goes by itself.
+pub(super) fn prune(cx: &Cx<'_>, txn: &mut Write<'_>, named: &Named, after: &mut Aftermath) -> Result<Made> {
+    let mut reports = Vec::new();
+    let mut note = |made: Made| made.map(|mut made| reports.append(&mut made));
+    for (channel, id, folder) in absent_wirings(cx, txn, named)? {
+        if let Err(reason) = note(wirings::remove(cx, txn, (&channel, &id), &folder, after)?) {
+            return Ok(Err(reason));
+        }
+    }
+    for (_, chat) in cx.db.chats.collect_range(txn, .., usize::MAX)? {
+        let place = (chat.channel, chat.platform_id);
+        let goes = chat.archived.is_none() && chat.origin == Origin::File && !named.chats.contains(&place);
+        if goes && let Err(reason) = note(wirings::remove_chat(cx, txn, (&place.0, &place.1), after)?) {
+            return Ok(Err(reason));
+        }
+    }
+    for (_, user) in cx.db.users.collect_range(txn, .., usize::MAX)? {
+        let goes = user.origin == Origin::File && !named.users.contains(&user.id);
+        if goes && let Err(reason) = note(people::remove(cx, txn, &user.id)?) {
+            return Ok(Err(reason));
+        }
+    }
+    for (_, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
+        let goes = agent.archived.is_none() && agent.origin == Origin::File && !named.agents.contains(&agent.folder);
+        if goes && let Err(reason) = note(agents::remove(cx, txn, &agent.folder, &mut after.effects)?) {
+            return Ok(Err(reason));
+        }
+    }
+    Ok(Ok(reports))
+}
+
+fn absent_wirings(cx: &Cx<'_>, txn: &Write<'_>, named: &Named) -> Result<Vec<(ChannelName, ForeignId, Folder)>> {
+    let mut absent = Vec::new();
+    for ((chat, agent), wiring) in cx.db.wirings.collect_range(txn, .., usize::MAX)? {
+        if wiring.origin != Origin::File {
+            continue;
+        }
+        let chat = cx.db.chats.require(txn, &chat)?;
+        let agent = cx.db.agents.require(txn, &agent)?;
+        let wiring = (chat.channel, chat.platform_id, agent.folder);
+        if agent.archived.is_none() && !named.wirings.contains(&wiring) {
+            absent.push(wiring);
+        }
+    }
+    Ok(absent)
+}
+
+impl Named {
+    /// What some changes name.
+    pub(super) fn of(changes: &[Change]) -> Self {
+        let mut named = Self::default();
+        for change in changes {
+            match change {
+                Change::PutAgent(folder, _) => drop(named.agents.insert(folder.clone())),
+                Change::PutUser(user) => drop(named.users.insert(user.id.clone())),
+                Change::PutChat(chat) => {
+                    named.chats.insert((chat.channel.clone(), chat.platform_id.clone()));
+                    named.wirings.extend(
+                        chat.wirings
+                            .iter()
+                            .map(|wiring| (chat.channel.clone(), chat.platform_id.clone(), wiring.agent.clone())),
+                    );
+                }
+                _ => {}
+            }
+        }
+        named
+    }
+}

@@ -1,0 +1,133 @@
+//! One role or membership at a time, as commands give and take them. `people` makes them as a file describes.
+
+use super::configure::{Made, report};
+use super::{Cx, Result, agents};
+use crate::model::address::UserId;
+use crate::model::configure::RoleSpec;
+use crate::model::entity::{Folder, Grant, Membership, Origin, Role, User};
+use crate::model::id::AgentId;
+use crate::model::report::Action;
+use crate::state::{ForeignKey, Write};
+
+/// Gives a person a role; the person's row is made if there is none.
+pub(super) fn grant(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (user, spec): (&UserId, &RoleSpec),
+    origin: Origin,
+) -> Result<Made> {
+    let role = match role(cx, txn, spec)? {
+        Ok(role) => role,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    know(cx, txn, user, origin)?;
+    let entity = role_entity(user, spec);
+    let (channel, handle) = ForeignKey::user(user);
+    let key = (channel.clone(), handle.clone(), role);
+    if cx.db.roles.contains(txn, &key)? {
+        return Ok(Ok(vec![report(entity, Action::Unchanged)]));
+    }
+    cx.db.roles.put(txn, &key, &Grant { user: user.clone(), at: cx.now.wall, by: None, origin })?;
+    cx.db.roles_by_grant.put(txn, &(role, cx.now.wall, channel, handle), &())?;
+    Ok(Ok(vec![report(entity, Action::Created)]))
+}
+
+/// Takes a role from a person.
+pub(super) fn revoke(cx: &Cx<'_>, txn: &mut Write<'_>, user: &UserId, spec: &RoleSpec) -> Result<Made> {
+    let role = match role(cx, txn, spec)? {
+        Ok(role) => role,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if !take(cx, txn, ForeignKey::user(user), role)? {
+        return Ok(Err(format!("{user} does not have the role {}", words(spec))));
+    }
+    Ok(Ok(vec![report(role_entity(user, spec), Action::Removed)]))
+}
+
+/// Lets a person talk to an agent.
+pub(super) fn add_member(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (folder, user): (&Folder, &UserId),
+    origin: Origin,
+) -> Result<Made> {
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    know(cx, txn, user, origin)?;
+    let (channel, handle) = ForeignKey::user(user);
+    let key = (agent, channel, handle);
+    let entity = member_entity(folder, user);
+    if cx.db.members.contains(txn, &key)? {
+        return Ok(Ok(vec![report(entity, Action::Unchanged)]));
+    }
+    cx.db.members.put(txn, &key, &Membership { user: user.clone(), at: cx.now.wall, by: None, origin })?;
+    Ok(Ok(vec![report(entity, Action::Created)]))
+}
+
+/// Takes a membership back.
+pub(super) fn remove_member(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, user: &UserId) -> Result<Made> {
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let (channel, handle) = ForeignKey::user(user);
+    if !cx.db.members.delete(txn, &(agent, channel, handle))? {
+        return Ok(Err(format!("{user} is not a member of {folder}")));
+    }
+    Ok(Ok(vec![report(member_entity(folder, user), Action::Removed)]))
+}
+
+/// Nobody administers an agent that was removed, or is a member of it.
+pub(super) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<()> {
+    let role = Role::AdminOf(agent);
+    for ((_, _, channel, handle), ()) in cx.db.roles_by_grant.collect_prefix(txn, &role, usize::MAX)? {
+        take(cx, txn, (channel, handle), role)?;
+    }
+    for ((_, channel, handle), _) in cx.db.members.collect_prefix(txn, &agent, usize::MAX)? {
+        cx.db.members.delete(txn, &(agent, channel, handle))?;
+    }
+    Ok(())
+}
+
+fn take(cx: &Cx<'_>, txn: &mut Write<'_>, (channel, handle): (ForeignKey, ForeignKey), role: Role) -> Result<bool> {
+    let key = (channel.clone(), handle.clone(), role);
+    let Some(grant) = cx.db.roles.get(txn, &key)? else { return Ok(false) };
+    cx.db.roles_by_grant.delete(txn, &(role, grant.at, channel, handle))?;
+    cx.db.roles.delete(txn, &key)
+}
+
+fn role(cx: &Cx<'_>, txn: &Write<'_>, spec: &RoleSpec) -> Result<std::result::Result<Role, String>> {
+    Ok(match spec {
+        RoleSpec::Owner => Ok(Role::Owner),
+        RoleSpec::Admin => Ok(Role::GlobalAdmin),
+        RoleSpec::AdminOf(folder) => match agents::find(cx, txn, folder)? {
+            Some((agent, _)) => Ok(Role::AdminOf(agent)),
+            None => Err(no_agent(folder)),
+        },
+    })
+}
+
+/// Makes the row of a person who has none.
+fn know(cx: &Cx<'_>, txn: &mut Write<'_>, id: &UserId, origin: Origin) -> Result<()> {
+    let key = ForeignKey::user(id);
+    if cx.db.users.contains(txn, &key)? {
+        return Ok(());
+    }
+    cx.db.users.put(txn, &key, &User { id: id.clone(), name: None, origin, created: cx.now.wall })
+}
+
+fn no_agent(folder: &Folder) -> String {
+    format!("there is no agent {folder}; `hearth agents list` shows those there are")
+}
+
+fn words(spec: &RoleSpec) -> String {
+    match spec {
+        RoleSpec::Owner => "owner".to_owned(),
+        RoleSpec::Admin => "admin".to_owned(),
+        RoleSpec::AdminOf(folder) => format!("admin:{folder}"),
+    }
+}
+
+fn role_entity(user: &UserId, spec: &RoleSpec) -> String {
+    format!("role {user} {}", words(spec))
+}
+
+fn member_entity(folder: &Folder, user: &UserId) -> String {
+    format!("member {user} of {folder}")
+}

@@ -1,0 +1,177 @@
+//! What a confined agent may touch: its own, the system's programs, and what its command names. The rules are made here
+//! and enforced by the runner on itself before it does anything else.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use agent_runner::confine::Rules;
+
+use super::{Setup, programs};
+use crate::model::entity::{ProviderKind, Trust};
+use crate::runtime::{Error, Spec};
+
+/// What every program may need of the system. Not `/tmp`, `/var`, `/run`, `/home`: other people's things are there.
+const SYSTEM: [&str; 17] = [
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/run/current-system",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+    "/proc",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+];
+
+/// The runner's own program, as the runner itself sees it.
+const RUNNER: &str = "/proc/self/exe";
+
+/// No terminals: who may use the user's terminal can type into it. No shared memory: others' is there, too.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// How one agent is confined.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Confined {
+    rules: Rules,
+    /// The search path without what it cannot read.
+    pub(super) path: OsString,
+    /// The session's temporary directory.
+    pub(super) tmp: PathBuf,
+}
+
+impl Confined {
+    /// The rules for an agent; its paths are absolute. Looks at where programs are, and at nothing an agent can change.
+    pub(super) fn of(spec: &Spec, setup: &Setup) -> Self {
+        let command = &spec.settings.command;
+        let program = match (spec.settings.provider, command.first()) {
+            (ProviderKind::Echo, _) => None,
+            (_, Some(program)) => Some(program.as_str()),
+            (_, None) => Some("claude"),
+        };
+        let mut named: Vec<PathBuf> = program
+            .map(|program| programs::places(program, &spec.group_dir, &setup.path, &setup.guarded))
+            .unwrap_or_default();
+        named.extend(command.iter().skip(1).filter_map(|word| programs::named_file(word, &setup.guarded)));
+        let system = SYSTEM.iter().filter_map(|path| programs::real(Path::new(path), &setup.guarded));
+        let system = system.flat_map(|path| without_guarded(&path, &setup.guarded)).collect();
+        let rules = rules(spec, system, named);
+        let path = programs::reachable(&setup.path, &rules.read);
+        // In a directory that the agent can change, so only the runner may make it, once it is confined.
+        let tmp = spec.home_dir.join("tmp").join(spec.session.to_string());
+        Self { rules, path, tmp }
+    }
+
+    /// For the runner.
+    pub(super) fn rules_json(&self) -> Result<String, Error> {
+        serde_json::to_string(&self.rules).map_err(|_| {
+            let strange = self.rules.paths().find(|path| path.to_str().is_none());
+            Error::Path { path: strange.map(Path::to_owned).unwrap_or_default() }
+        })
+    }
+}
+
+/// Everything else is out of reach: the store, tokens and locks, other sessions, groups and homes.
+fn rules(spec: &Spec, system: Vec<PathBuf>, named: Vec<PathBuf>) -> Rules {
+    let mut read = system;
+    read.extend([RUNNER.into(), spec.session_dir.join("host")]);
+    read.extend(named);
+    let mut write = vec![spec.session_dir.join("agent"), spec.home_dir.clone()];
+    match spec.settings.trust {
+        Trust::Untrusted => read.push(spec.group_dir.clone()),
+        Trust::Trusted | Trust::Main => write.push(spec.group_dir.clone()),
+    }
+    Rules { read, write, devices: DEVICES.map(PathBuf::from).to_vec() }
+}
+
+/// A directory as it is, or, if something guarded lies in it, everything else in it.
+fn without_guarded(path: &Path, guarded: &[PathBuf]) -> Vec<PathBuf> {
+    if !guarded.iter().any(|guarded| guarded.starts_with(path)) {
+        return vec![path.to_owned()];
+    }
+    if guarded.iter().any(|guarded| guarded == path) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    // A link may lead to what is guarded.
+    let real = entries.map(|entry| entry.path()).filter(|path| !path.is_symlink());
+    real.flat_map(|path| without_guarded(&path, guarded)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::entity::{AgentSettings, ProviderKind};
+    use crate::model::id::SessionId;
+    use crate::model::session::SessionName;
+    use crate::runtime::process::tests::{settings, setup};
+
+    fn spec(trust: Trust, provider: ProviderKind, command: &[&str]) -> Spec {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        Spec {
+            session: SessionId::new(4),
+            incarnation: 1,
+            session_dir: "/data/sessions/se4".into(),
+            group_dir: "/data/groups/main".into(),
+            home_dir: "/data/homes/main".into(),
+            settings: AgentSettings { trust, provider, command, ..settings() },
+            session_name: SessionName::Default,
+        }
+    }
+
+    fn has(paths: &[PathBuf], path: &str) -> bool {
+        paths.iter().any(|known| known == Path::new(path))
+    }
+
+    #[test]
+    fn an_agent_changes_its_own_and_reads_what_the_host_says() {
+        for (trust, writable) in [(Trust::Main, true), (Trust::Trusted, true), (Trust::Untrusted, false)] {
+            let rules = rules(&spec(trust, ProviderKind::Echo, &[]), vec!["/usr".into()], vec!["/opt/agent".into()]);
+            assert_eq!(has(&rules.write, "/data/groups/main"), writable, "{trust:?}");
+            assert_eq!(has(&rules.read, "/data/groups/main"), !writable, "{trust:?}");
+            for path in ["/data/sessions/se4/agent", "/data/homes/main"] {
+                assert!(has(&rules.write, path), "{path}");
+            }
+            for path in ["/usr", "/opt/agent", "/proc/self/exe", "/data/sessions/se4/host"] {
+                assert!(has(&rules.read, path) && !has(&rules.write, path), "{path}");
+            }
+            let outside = ["/", "/data", "/data/sessions", "/data/sessions/se4", "/data/groups", "/data/run"];
+            assert!(rules.paths().all(|path| !outside.iter().any(|outside| path == Path::new(outside))), "{rules:?}");
+            assert!(rules.devices.iter().all(|device| !device.ends_with("tty") && !device.ends_with("ptmx")));
+        }
+    }
+
+    #[test]
+    fn temporary_files_are_at_home_and_the_search_path_is_what_can_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut setup = setup(directory.path(), "sh", "");
+        setup.path = "/usr/bin:/data/groups/main/bin:/home/nobody/bin:bin:/bin".into();
+        setup.guarded = vec!["/data".into()];
+        let confined = Confined::of(&spec(Trust::Main, ProviderKind::Echo, &[]), &setup);
+        assert_eq!(confined.tmp, Path::new("/data/homes/main/tmp/se4"));
+        assert_eq!(confined.path, "/usr/bin:/bin");
+        assert!(confined.rules_json().unwrap().starts_with(r#"{"read":["/"#));
+    }
+
+    #[test]
+    fn what_is_guarded_is_cut_out_of_the_system() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in ["opt/hearth/store", "opt/hearth-tools", "opt/other"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("opt/hearth"), root.join("opt/link")).unwrap();
+        let guarded = [root.join("opt/hearth"), root.join("home")];
+        let mut left = without_guarded(&root.join("opt"), &guarded);
+        left.sort();
+        assert_eq!(left, [root.join("opt/hearth-tools"), root.join("opt/other")]);
+        assert_eq!(without_guarded(&root.join("usr"), &guarded), [root.join("usr")]);
+    }
+}

@@ -1,0 +1,187 @@
+//! What an operator wants to be different, as a line of the socket: a piece of hearth.toml, and what no file says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::file::{self, BadFile};
+use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::configure::{Change, Configure, DestinationSpec};
+use crate::model::entity::{Folder, Origin};
+
+/// Changes that happen together or not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeRequest {
+    /// Text of a hearth.toml, whole or in part; empty for none.
+    pub toml: String,
+    /// What comes after that.
+    pub edits: Vec<EditJson>,
+    /// Whether a file asks, or a command.
+    pub from_file: bool,
+    /// Removes what a file made and this one does not name.
+    pub prune: bool,
+    /// Only say what would change.
+    pub dry_run: bool,
+}
+
+/// One thing that no file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "edit", rename_all = "snake_case")]
+pub enum EditJson {
+    /// Archives an agent.
+    RemoveAgent {
+        /// Its folder.
+        agent: String,
+    },
+    /// Removes a person.
+    RemoveUser {
+        /// Who.
+        user: String,
+    },
+    /// Archives a chat.
+    RemoveChat(PlaceJson),
+    /// Decides that a chat is not to be asked about.
+    DenyChat(PlaceJson),
+    /// Takes that back.
+    AllowChat(PlaceJson),
+    /// Removes a wiring.
+    RemoveWiring {
+        /// Where.
+        place: PlaceJson,
+        /// Whose.
+        agent: String,
+    },
+    /// Gives a role.
+    Grant {
+        /// Who.
+        user: String,
+        /// `owner`, `admin` or `admin:<folder>`.
+        role: String,
+    },
+    /// Takes a role.
+    Revoke {
+        /// Who.
+        user: String,
+        /// `owner`, `admin` or `admin:<folder>`.
+        role: String,
+    },
+    /// Lets somebody talk to an agent.
+    AddMember {
+        /// Which.
+        agent: String,
+        /// Who.
+        user: String,
+    },
+    /// Takes that back.
+    RemoveMember {
+        /// Which.
+        agent: String,
+        /// Who.
+        user: String,
+    },
+    /// Lets an agent write to a chat.
+    AddDestination {
+        /// Who writes.
+        agent: String,
+        /// What it calls the chat.
+        name: String,
+        /// The chat.
+        place: PlaceJson,
+    },
+    /// Lets an agent write to another one.
+    AddPeer {
+        /// Who writes.
+        agent: String,
+        /// What it calls the other one.
+        name: String,
+        /// The other one's folder.
+        peer: String,
+    },
+    /// Takes a destination away.
+    RemoveDestination {
+        /// Whose.
+        agent: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A chat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceJson {
+    /// Channel instance.
+    pub channel: String,
+    /// Chat, as the channel names it.
+    pub platform_id: String,
+}
+
+/// Why a change cannot even be tried.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadChange {
+    /// The piece of hearth.toml.
+    #[error(transparent)]
+    File(#[from] BadFile),
+    /// A name in an edit.
+    #[error("{0}")]
+    Edit(String),
+}
+
+impl ChangeRequest {
+    /// The input that it asks for; `name` is what messages call the file.
+    ///
+    /// # Errors
+    /// [`BadChange`] with everything that is wrong with the file, or the first wrong edit.
+    pub fn configure(&self, name: &str) -> Result<Configure, BadChange> {
+        let mut changes = if self.toml.is_empty() { Vec::new() } else { file::parse(name, &self.toml)?.changes };
+        for edit in &self.edits {
+            changes.push(edit.change().map_err(BadChange::Edit)?);
+        }
+        if self.prune {
+            changes.push(Change::Prune);
+        }
+        let origin = if self.from_file { Origin::File } else { Origin::Runtime };
+        Ok(Configure { changes, origin })
+    }
+}
+
+impl EditJson {
+    fn change(&self) -> Result<Change, String> {
+        Ok(match self {
+            Self::RemoveAgent { agent } => Change::RemoveAgent(folder(agent)?),
+            Self::RemoveUser { user } => Change::RemoveUser(person(user)?),
+            Self::RemoveChat(place) => place.names().map(|(channel, id)| Change::RemoveChat(channel, id))?,
+            Self::DenyChat(place) => place.names().map(|(channel, id)| Change::DenyChat(channel, id))?,
+            Self::AllowChat(place) => place.names().map(|(channel, id)| Change::AllowChat(channel, id))?,
+            Self::RemoveWiring { place, agent } => {
+                let (channel, id) = place.names()?;
+                Change::RemoveWiring(channel, id, folder(agent)?)
+            }
+            Self::Grant { user, role } => Change::Grant(person(user)?, file::role(role)?),
+            Self::Revoke { user, role } => Change::Revoke(person(user)?, file::role(role)?),
+            Self::AddMember { agent, user } => Change::AddMember(folder(agent)?, person(user)?),
+            Self::RemoveMember { agent, user } => Change::RemoveMember(folder(agent)?, person(user)?),
+            Self::AddDestination { agent, name, place } => {
+                let (channel, id) = place.names()?;
+                Change::AddDestination(folder(agent)?, name.clone(), DestinationSpec::Chat(channel, id))
+            }
+            Self::AddPeer { agent, name, peer } => {
+                Change::AddDestination(folder(agent)?, name.clone(), DestinationSpec::Agent(folder(peer)?))
+            }
+            Self::RemoveDestination { agent, name } => Change::RemoveDestination(folder(agent)?, name.clone()),
+        })
+    }
+}
+
+impl PlaceJson {
+    fn names(&self) -> Result<(ChannelName, ForeignId), String> {
+        let channel = ChannelName::new(self.channel.as_str()).map_err(|error| error.to_string())?;
+        let id = ForeignId::new("the platform id", self.platform_id.as_str()).map_err(|error| error.to_string())?;
+        Ok((channel, id))
+    }
+}
+
+fn folder(text: &str) -> Result<Folder, String> {
+    Folder::new(text).map_err(|error| error.to_string())
+}
+
+fn person(text: &str) -> Result<UserId, String> {
+    UserId::parse(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,182 @@
+//! Files of copies. This is the one place that opens files named like the store's; none of them is one that LMDB has
+//! open in this process: they are copies that are being made or that lie in a backup.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read as _, Seek, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+use super::{Error, Progress, Result, Step};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 20;
+
+/// The file of a store in the directory `dir`.
+pub(super) fn store_file(dir: &Path) -> PathBuf {
+    dir.join("data.mdb")
+}
+
+/// Size of a store's file. Looking at it opens nothing.
+pub(super) fn store_bytes(dir: &Path) -> Result<u64> {
+    let path = store_file(dir);
+    Ok(std::fs::metadata(&path).map_err(Error::io(path))?.len())
+}
+
+/// Whether anything has this name, a link to nowhere included.
+pub(super) fn exists(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+/// A new file that only its owner can read.
+pub(super) fn create(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600).open(path).map_err(Error::io(path))
+}
+
+/// Writes a new file and syncs it.
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let mut file = create(path)?;
+    file.write_all(content).and_then(|()| file.sync_all()).map_err(Error::io(path))
+}
+
+/// The beginning of a file, up to a limit.
+pub(super) fn read_short(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(max).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Size and SHA-256 of a file that was just written.
+pub(super) fn digest(file: &mut File, path: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
+    file.rewind().map_err(Error::io(path))?;
+    progress.begin(Step::Reading, file.metadata().ok().map(|file| file.len()));
+    pass(file, path, progress, |_| Ok(()))
+}
+
+/// Copies the store's file of a backup to a new file and syncs it. Tells size and SHA-256.
+pub(super) fn copy(from: &Path, to: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
+    let mut source = File::open(from).map_err(Error::io(from))?;
+    let mut target = create(to)?;
+    progress.begin(Step::Reading, source.metadata().ok().map(|file| file.len()));
+    let done = pass(&mut source, from, progress, |chunk| target.write_all(chunk).map_err(Error::io(to)))?;
+    target.sync_all().map_err(Error::io(to))?;
+    Ok(done)
+}
+
+fn pass(
+    file: &mut File,
+    path: &Path,
+    progress: &dyn Progress,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<(u64, String)> {
+    let (mut hasher, mut bytes, mut buffer) = (Sha256::new(), 0_u64, vec![0; CHUNK]);
+    loop {
+        let read = file.read(&mut buffer).map_err(Error::io(path))?;
+        let chunk = buffer.get(..read).unwrap_or_default();
+        if chunk.is_empty() {
+            return Ok((bytes, hex(hasher)));
+        }
+        each(chunk)?;
+        hasher.update(chunk);
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        bytes = bytes.saturating_add(read);
+        progress.advance(read);
+    }
+}
+
+/// A digest as people compare it.
+pub(in crate::state) fn hex(hasher: Sha256) -> String {
+    hasher.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Makes a directory that only its owner can enter, and those above it.
+pub(super) fn make_dir(path: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io(path))
+}
+
+/// Puts the names in a directory on disk.
+pub(super) fn sync_dir(path: &Path) -> Result<()> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io(path))
+}
+
+/// Holds a directory for one process until it is dropped. None where directories cannot be locked.
+pub(super) fn lock_dir(path: &Path) -> Result<Option<File>> {
+    let dir = File::open(path).map_err(Error::io(path))?;
+    match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(dir)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy { path: path.to_owned() }),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The directory that a path lies in.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+/// A directory on its way to a name of its own. Dropped before that, it goes away with all that is in it.
+#[derive(Debug)]
+pub(in crate::state) struct Part {
+    path: PathBuf,
+    finished: bool,
+}
+
+impl Part {
+    /// An empty directory; what an interrupted try left under its name is removed. The caller holds a lock that keeps
+    /// others from using the name.
+    pub(in crate::state) fn create(path: PathBuf) -> Result<Self> {
+        leave_room(&path)?;
+        DirBuilder::new().mode(0o700).create(&path).map_err(Error::io(&path))?;
+        Ok(Self { path, finished: false })
+    }
+
+    pub(in crate::state) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name, on disk when this returns. An existing file, or directory with anything in it, stays.
+    pub(super) fn finish(mut self, path: &Path) -> Result<()> {
+        sync_dir(&self.path)?;
+        std::fs::rename(&self.path, path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AlreadyExists
+            | std::io::ErrorKind::DirectoryNotEmpty
+            | std::io::ErrorKind::NotADirectory => Error::Exists { path: path.to_owned() },
+            _ => Error::io(path)(source),
+        })?;
+        self.finished = true;
+        sync_dir(parent(path))
+    }
+
+    /// Moves it, still unfinished.
+    pub(super) fn rename(&mut self, path: PathBuf) -> Result<()> {
+        std::fs::rename(&self.path, &path).map_err(Error::io(&path))?;
+        self.path = path;
+        Ok(())
+    }
+
+    /// Leaves whatever has its name now to somebody else.
+    pub(super) fn release(mut self) -> PathBuf {
+        self.finished = true;
+        std::mem::take(&mut self.path)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.finished {
+            // What cannot be removed now is removed by the next one that wants the name.
+            drop(std::fs::remove_dir_all(&self.path));
+        }
+    }
+}
+
+/// Removes what an interrupted try left under a name of ours.
+pub(in crate::state) fn leave_room(path: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path)(e)),
+        _ => Ok(()),
+    }
+}

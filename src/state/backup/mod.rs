@@ -1,0 +1,231 @@
+//! Copies of the store: made beside whoever writes it, proved before they count, put in place whole or not at all.
+//!
+//! A backup is a directory with a copy of the store's file and a manifest. It is made under a hidden name in the
+//! directory where it will lie, synced, opened and checked, and gets its own name last; so a name that looks like a
+//! backup is one. LMDB's own copy is used, through an environment: no file that LMDB has open is opened a second time.
+//!
+//! A restored or compacted store is made beside the store and changes places with it in one step of the file system.
+
+use std::path::{Path, PathBuf};
+
+use super::error as state;
+use super::key::KeyPart;
+use super::meta::Meta;
+use super::schema::Tables;
+use super::store::Reader;
+use super::table::{Index, Table};
+use super::tables::{About, Visitor};
+use super::{Read, check, envelope::Record, migrate};
+use crate::model::Timestamp;
+
+pub mod error;
+mod files;
+pub mod manifest;
+mod place;
+pub mod switch;
+
+pub use error::{Error, Result};
+pub use manifest::Manifest;
+pub use switch::{Compacted, Restore, Restored, compact, restore};
+
+pub(in crate::state) use files::{Part, hex};
+pub(in crate::state) use switch::{Target, put_in_place, remove_unfinished};
+
+use manifest::MANIFEST;
+
+/// A stage of long work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The store is copied; nobody knows how much it will be.
+    Copying,
+    /// A copy is read for its digest; counted in bytes.
+    Reading,
+    /// A copy is proved to agree with itself.
+    Checking,
+    /// Rows are written out or taken in; counted in rows.
+    Rows,
+}
+
+/// Whoever watches long work.
+pub trait Progress {
+    /// A stage begins. `total` is what it will amount to, if that is known.
+    fn begin(&self, step: Step, total: Option<u64>);
+
+    /// So much more is done.
+    fn advance(&self, by: u64);
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {
+    fn begin(&self, _step: Step, _total: Option<u64>) {}
+
+    fn advance(&self, _by: u64) {}
+}
+
+/// How much a copy has to prove before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// That it agrees with itself.
+    Sound,
+    /// That its tables can be walked: for stores of an older format, whose rows the checks of today do not describe, and
+    /// for whoever wants a copy of what is broken.
+    Readable,
+}
+
+/// Where a backup goes.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// Into this directory, under a name made of the time.
+    In(PathBuf),
+    /// Here.
+    At(PathBuf),
+}
+
+/// What is asked of a backup.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where it goes.
+    pub place: Place,
+    /// When it is made.
+    pub now: Timestamp,
+    /// How many backups of this installation are left in the directory, this one included.
+    pub keep: Option<usize>,
+    /// What it has to prove.
+    pub proof: Proof,
+}
+
+/// A backup that was made.
+#[derive(Debug)]
+pub struct Made {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// Older ones that were removed.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Name of the directory of backups in a data directory.
+#[must_use]
+pub fn default_dir(data: &Path) -> PathBuf {
+    data.join("backups")
+}
+
+/// Makes a backup of an open store, beside whoever writes it.
+///
+/// # Errors
+/// [`Error`]; nothing is left of the backup then. If only the removal of older ones fails, the backup is there, and the
+/// error says so.
+pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<Made> {
+    let (dir, path) = place::decide(&request.place, request.now)?;
+    let _turn = place::turn(&dir)?;
+    if let Place::In(dir) = &request.place {
+        place::remove_leftovers(dir)?;
+    }
+    if files::exists(&path) {
+        return Err(Error::Exists { path });
+    }
+    let part = Part::create(place::hidden(&path))?;
+    let manifest = fill(reader, request, &part, progress)?;
+    part.finish(&path)?;
+    let removed = match request.keep {
+        Some(keep) => place::thin_out(&dir, &path, &manifest.install, keep)
+            .map_err(|source| Error::NotThinned { path: path.clone(), source: Box::new(source) })?,
+        None => Vec::new(),
+    };
+    Ok(Made { path, manifest, removed })
+}
+
+fn fill(reader: &Reader, request: &Request, part: &Part, progress: &dyn Progress) -> Result<Manifest> {
+    let (bytes, sha256) = copy(reader, part, progress)?;
+    progress.begin(Step::Checking, None);
+    let copied = Reader::open_copy(part.path())?;
+    let (meta, rows) = prove(&copied, request.proof, part.path())?;
+    drop(copied);
+    let manifest = Manifest::new(&meta, &request.data, request.now, (rows, bytes, sha256));
+    files::write(&part.path().join(MANIFEST), manifest.to_text()?.as_bytes())?;
+    Ok(manifest)
+}
+
+/// Copies a store into a directory, on disk when this returns. Tells size and digest.
+fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, String)> {
+    progress.begin(Step::Copying, None);
+    let path = files::store_file(part.path());
+    let mut file = files::create(&path)?;
+    reader.copy_into(&mut file).map_err(|e| Error::of_store(e, &path))?;
+    file.sync_all().map_err(Error::io(&path))?;
+    files::digest(&mut file, &path, progress)
+}
+
+/// A copy of the store that nobody else sees and that is gone when it is closed, however this process ends; whoever reads
+/// it slowly is in nobody's way.
+///
+/// # Errors
+/// [`Error`], when there is no room for it.
+pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progress) -> Result<Reader> {
+    let (dir, path) = place::decide(&Place::In(default_dir(data)), now)?;
+    let _turn = place::turn(&dir)?;
+    place::remove_leftovers(&dir)?;
+    let part = Part::create(place::hidden(&path))?;
+    copy(reader, &part, progress)?;
+    Ok(Reader::open_copy(part.path())?) // the map holds the file when its name is gone
+}
+
+/// Makes a backup before the store is migrated; it is kept until somebody removes it.
+pub(super) fn before_migration(reader: &Reader, data: &Path, to: u32, now: Option<Timestamp>) -> Result<PathBuf> {
+    let stamp = now.map(|now| place::stamp(now) + "-").unwrap_or_default();
+    let path = default_dir(data).join(format!("{stamp}before-format-{to}.hearth"));
+    let now = now.unwrap_or(Timestamp::from_millis(0));
+    let request = Request { data: data.to_owned(), place: Place::At(path), now, keep: None, proof: Proof::Readable };
+    match backup(reader, &request, &Unwatched) {
+        Err(Error::Exists { path }) => Ok(path), // an earlier try to migrate made it
+        made => made.map(|made| made.path),
+    }
+}
+
+/// Proves a copy; tells who it is and how many rows it has.
+pub(super) fn prove(reader: &Reader, proof: Proof, path: &Path) -> Result<(Meta, u64)> {
+    reader.read(|db, txn| {
+        let meta = db.meta.require(txn, &())?;
+        let rows = count(db, txn)?;
+        if proof == Proof::Sound && meta.format == migrate::FORMAT {
+            let found = check::check(db, txn)?;
+            if let Some(first) = found.first() {
+                let (count, first) = (found.len(), first.to_string());
+                return Err(Error::Unsound { path: path.to_owned(), count, first });
+            }
+        }
+        Ok((meta, rows))
+    })
+}
+
+/// Rows of all tables.
+pub(super) fn count(db: &Tables, txn: &Read<'_>) -> state::Result<u64> {
+    let mut rows = Rows { txn, count: 0 };
+    db.visit(&mut rows)?;
+    Ok(rows.count)
+}
+
+struct Rows<'a, 't> {
+    txn: &'a Read<'t>,
+    count: u64,
+}
+
+impl Visitor for Rows<'_, '_> {
+    type Error = state::Error;
+
+    fn table<K: KeyPart, V: Record>(&mut self, _: &About, table: &Table<K, V>) -> state::Result<()> {
+        self.count = self.count.saturating_add(table.len(self.txn)?);
+        Ok(())
+    }
+
+    fn index<K: KeyPart, V: KeyPart>(&mut self, _: &About, index: &Index<K, V>) -> state::Result<()> {
+        self.count = self.count.saturating_add(index.len(self.txn)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! Where backups lie, and which of them go.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::{Error, Manifest, Place, Result, files};
+use crate::model::Timestamp;
+
+const ENDING: &str = ".hearth";
+const PART: &str = ".part";
+
+/// A time as part of a name: sorts like the time, `20261121T064504.123Z`.
+pub(super) fn stamp(now: Timestamp) -> String {
+    now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect()
+}
+
+/// The directory a backup lies in, made if it is ours to make, and its path.
+pub(super) fn decide(place: &Place, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
+    let (dir, path) = match place {
+        Place::In(dir) => (dir.clone(), dir.join(stamp(now) + ENDING)),
+        Place::At(path) => (files::parent(path).to_owned(), path.clone()),
+    };
+    files::make_dir(&dir)?;
+    Ok((dir, path))
+}
+
+/// Waits for nobody: one process at a time makes backups in a directory, so that leftovers are known as such.
+pub(super) fn turn(dir: &Path) -> Result<Option<File>> {
+    files::lock_dir(dir)
+}
+
+/// The name under which a backup is made.
+pub(super) fn hidden(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    files::parent(path).join(format!(".{name}{PART}"))
+}
+
+/// Removes backups that were never finished, and those that were being removed.
+pub(super) fn remove_leftovers(dir: &Path) -> Result<()> {
+    for (name, path) in entries(dir)? {
+        let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(PART));
+        if inner.is_some_and(is_ours) {
+            files::leave_room(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the oldest backups of an installation beyond `keep`, never the one that was just made, and nothing else.
+pub(super) fn thin_out(dir: &Path, made: &Path, install: &str, keep: usize) -> Result<Vec<PathBuf>> {
+    let mut old: Vec<PathBuf> = entries(dir)?
+        .into_iter()
+        .filter(|(name, path)| is_ours(name) && path != made)
+        .filter(|(_, path)| Manifest::read(path).is_ok_and(|manifest| manifest.install == install))
+        .map(|(_, path)| path)
+        .collect();
+    old.sort_unstable();
+    old.truncate(old.len().saturating_sub(keep.saturating_sub(1)));
+    for path in &old {
+        let gone = hidden(path);
+        files::leave_room(&gone)?;
+        std::fs::rename(path, &gone).map_err(Error::io(path))?;
+        files::leave_room(&gone)?;
+    }
+    if !old.is_empty() {
+        files::sync_dir(dir)?;
+    }
+    Ok(old)
+}
+
+/// Whether a name is one that [`decide`] makes of a time.
+fn is_ours(name: &str) -> bool {
+    const PATTERN: &[u8] = b"00000000T000000.000Z";
+    let Some(stamp) = name.strip_suffix(ENDING) else { return false };
+    let fits = |(given, wanted): (u8, &u8)| if *wanted == b'0' { given.is_ascii_digit() } else { given == *wanted };
+    stamp.len() == PATTERN.len() && stamp.bytes().zip(PATTERN).all(fits)
+}
+
+fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(Error::io(dir))? {
+        let entry = entry.map_err(Error::io(dir))?;
+        if let (Ok(name), true) = (entry.file_name().into_string(), entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            found.push((name, entry.path()));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_of_times_and_known_again() {
+        let name = stamp(Timestamp::from_millis(1_767_225_600_123));
+        assert_eq!(name, "20260101T000000.123Z");
+        assert!(is_ours(&format!("{name}.hearth")));
+        for other in ["20260101T000000.123Z", "before.hearth", "x20260101T000000.123Z.hearth", "2026-01-01.hearth"] {
+            assert!(!is_ours(other), "{other}");
+        }
+        assert_eq!(hidden(Path::new("/b/x.hearth")), Path::new("/b/.x.hearth.part"));
+    }
+}

@@ -1,0 +1,192 @@
+//! Rows as they change: what a table held a moment ago against what it holds now.
+//!
+//! The number of the last transaction tells whether there is anything to look for. Then all tables are walked in slices,
+//! each in a read transaction of its own; remembered is a digest per row. A row that changes twice between two looks is
+//! shown once, and one that comes and goes between them is not shown.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Write;
+
+use super::{Line, Options, SLICE_BYTES, SLICE_ROWS, Shown, of_index, of_record, output};
+use crate::state::envelope::Record;
+use crate::state::error::{Error, Result};
+use crate::state::key::KeyPart;
+use crate::state::schema::Tables;
+use crate::state::store::Reader;
+use crate::state::table::{Codec, Index, Rows, Table, hex};
+use crate::state::tables::{About, Visitor};
+
+/// Digest of a row's value, by the bytes of its key.
+type Held = BTreeMap<Vec<u8>, u64>;
+
+/// What is remembered between two looks.
+pub struct Follow<'a> {
+    reader: &'a Reader,
+    options: Options,
+    held: BTreeMap<&'static str, Held>,
+    last: Option<usize>,
+}
+
+/// What a look showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Rows that came, changed or went.
+    pub rows: u64,
+    /// Of these, rows that cannot be read.
+    pub unreadable: u64,
+}
+
+impl<'a> Follow<'a> {
+    /// Remembers what there is now.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn start(reader: &'a Reader, options: Options) -> Result<Self> {
+        let mut follow = Self { reader, options, held: BTreeMap::new(), last: None };
+        follow.look(None)?;
+        Ok(follow)
+    }
+
+    /// Writes what has changed since the last look.
+    ///
+    /// # Errors
+    /// Those of reading the store, and [`Error::Io`] of the output. Rows that cannot be read are counted instead.
+    pub fn changes(&mut self, out: &mut dyn Write) -> Result<Changes> {
+        self.look(Some(out))
+    }
+
+    fn look<'b>(&'b mut self, out: Option<&'b mut (dyn Write + 'b)>) -> Result<Changes> {
+        let last = self.reader.last_change();
+        if self.last == Some(last) {
+            return Ok(Changes::default());
+        }
+        let tables = self.reader.read(|tables, _| Ok::<Tables, Error>(*tables))?;
+        let mut look = Look {
+            reader: self.reader,
+            options: &self.options,
+            held: &mut self.held,
+            out,
+            changes: Changes::default(),
+        };
+        tables.visit(&mut look)?;
+        let changes = look.changes;
+        self.last = Some(last); // as it was before the look: what came during it is looked at again
+        Ok(changes)
+    }
+}
+
+struct Look<'a> {
+    reader: &'a Reader,
+    options: &'a Options,
+    held: &'a mut BTreeMap<&'static str, Held>,
+    out: Option<&'a mut dyn Write>,
+    changes: Changes,
+}
+
+/// What happened to a row: the word for programs, and the sign for people.
+type What = (&'static str, char);
+
+const ADDED: What = ("added", '+');
+const CHANGED: What = ("changed", '~');
+const REMOVED: What = ("removed", '-');
+
+impl Look<'_> {
+    fn rows<K: KeyPart, V, C: Codec<V>>(
+        &mut self,
+        about: &About,
+        rows: &Rows<K, V, C>,
+        show: impl Fn(K, V) -> Shown,
+    ) -> Result<()> {
+        if self.options.table.as_deref().is_some_and(|wanted| wanted != about.name) {
+            return Ok(());
+        }
+        let mut before = self.held.remove(about.name).unwrap_or_default();
+        let mut now = Held::new();
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let slice = self.reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
+            if slice.is_empty() {
+                break;
+            }
+            for (key, value) in slice {
+                let digest = digest(&value);
+                match before.remove(&key) {
+                    Some(old) if old == digest => {}
+                    old => {
+                        let what = if old.is_some() { CHANGED } else { ADDED };
+                        let row = rows.decode(&key, &value).map(|(key, value)| show(key, value));
+                        self.row(about, what, &key, row)?;
+                    }
+                }
+                now.insert(key.clone(), digest);
+                last = Some(key);
+            }
+        }
+        for key in before.into_keys() {
+            let parts = K::from_bytes(&key).map_or_else(|_| vec![hex(&key)], |key| super::parts(&key));
+            self.removed(about, &parts)?;
+        }
+        self.held.insert(about.name, now);
+        Ok(())
+    }
+
+    fn row(&mut self, about: &About, (word, sign): What, key: &[u8], row: Result<Shown>) -> Result<()> {
+        if self.out.is_none() {
+            return Ok(());
+        }
+        self.changes.rows += 1;
+        let table = about.name;
+        match row {
+            Ok(row) => {
+                let text = format!("{sign} {table} {}: {}", row.name, row.text);
+                let json = Line { table, change: Some(word), key: &row.key, value: Some(&row.json), unreadable: None };
+                self.line(text.trim_end_matches([':', ' ']), &json)
+            }
+            Err(error) => {
+                self.changes.unreadable += 1;
+                let (key, reason) = ([hex(key)], error.to_string());
+                let text = format!("{sign} {table} {}: !! {reason}", key.concat());
+                self.line(&text, &Line { table, change: Some(word), key: &key, value: None, unreadable: Some(reason) })
+            }
+        }
+    }
+
+    fn removed(&mut self, about: &About, key: &[String]) -> Result<()> {
+        let ((word, sign), table) = (REMOVED, about.name);
+        self.changes.rows += 1;
+        let name = if key.is_empty() { "()".to_owned() } else { key.join("/") };
+        let json = Line { table, change: Some(word), key, value: None, unreadable: None };
+        self.line(&format!("{sign} {table} {name}"), &json)
+    }
+
+    fn line(&mut self, text: &str, json: &Line<'_>) -> Result<()> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        match self.options.format {
+            super::Format::Text => writeln!(out, "{text}").map_err(output),
+            super::Format::Json => {
+                let text = serde_json::to_string(json).map_err(|e| output(e.into()))?;
+                writeln!(out, "{text}").map_err(output)
+            }
+        }
+    }
+}
+
+impl Visitor for Look<'_> {
+    type Error = Error;
+
+    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
+        let bodies = self.options.bodies;
+        self.rows(about, table, |key, value| of_record(&key, value, bodies))
+    }
+
+    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
+        self.rows(about, index, |key, value| of_index(&key, &value))
+    }
+}
+
+fn digest(value: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,56 @@
+//! What can go wrong with stores as JSON lines.
+
+use crate::state::backup;
+use crate::state::error as state;
+
+/// Result of an export or import.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why there is no export, or why one was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store.
+    #[error(transparent)]
+    State(#[from] state::Error),
+    /// A copy of the store.
+    #[error(transparent)]
+    Copy(#[from] backup::Error),
+    /// A row that is no JSON: a defect of its type.
+    #[error("a row of table {table} cannot be written as JSON: {source}")]
+    Json {
+        /// Table.
+        table: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The other side of an export.
+    #[error("the lines cannot be written: {0}")]
+    Write(std::io::Error),
+    /// The other side of an import.
+    #[error("the lines cannot be read: {0}")]
+    Read(std::io::Error),
+    /// A line that cannot be taken in.
+    #[error("line {line}: {reason}; nothing was imported")]
+    Line {
+        /// Which, the first is 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The last line is missing.
+    #[error("the export is cut off after line {lines}; nothing was imported: use the whole file")]
+    CutOff {
+        /// Lines there are.
+        lines: u64,
+    },
+    /// What was taken in does not agree with itself.
+    #[error(
+        "what was read does not agree with itself, so nothing was imported: {count} violations, the first: {first}"
+    )]
+    Unsound {
+        /// How many.
+        count: usize,
+        /// One of them.
+        first: String,
+    },
+}

@@ -1,0 +1,246 @@
+//! From lines to a new store.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::{Error, First, Last, Result, Row, VERSION, from_hex, unseal};
+use crate::state::backup::{self, Progress, Step, Target, put_in_place};
+use crate::state::envelope::Record;
+use crate::state::key::KeyPart;
+use crate::state::store::Draft;
+use crate::state::table::{Codec, Index, Plain, Rows, Table};
+use crate::state::tables::{About, Visitor};
+use crate::state::{Error as StateError, Write, check, migrate};
+
+/// Rows and bytes of one transaction.
+const BATCH_ROWS: usize = 1_000;
+const BATCH_BYTES: usize = 8 << 20;
+
+/// More than any row has: the largest record, if every byte of it became an escape.
+const LINE_MAX: u64 = 256 << 20;
+
+/// What is asked of an import.
+#[derive(Debug, Clone, Copy)]
+pub struct Import<'a> {
+    /// The data directory; it is there, and has no store.
+    pub data: &'a Path,
+    /// Name of a new installation; none if the imported store is the same one.
+    pub install: Option<u64>,
+}
+
+/// What was taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Name of the installation.
+    pub install: u64,
+}
+
+/// Makes a store of an export.
+///
+/// # Errors
+/// [`Error`]; there is no store then.
+pub fn import(request: Import<'_>, input: &mut dyn BufRead, progress: &dyn Progress) -> Result<Imported> {
+    let target = Target::take(request.data)?;
+    if target.is_taken()? {
+        return Err(backup::Error::NotNew { path: request.data.to_owned() }.into());
+    }
+    let part = target.next()?;
+    let full = |error: Error| match error {
+        Error::State(e) => Error::Copy(backup::Error::of_store(e, part.path())),
+        error => error,
+    };
+    let draft = Draft::open(part.path()).map_err(|e| full(e.into()))?;
+    progress.begin(Step::Rows, None);
+    let mut lines = Lines { input, line: 0, hasher: Sha256::new() };
+    let rows = take_in(&draft, &mut lines, progress).map_err(full)?;
+    progress.begin(Step::Checking, None);
+    let found = draft.reader().read(check::check)?;
+    if let Some(first) = found.first() {
+        return Err(Error::Unsound { count: found.len(), first: first.to_string() });
+    }
+    if let Some(install) = request.install {
+        draft.rename_install(install).map_err(|e| full(e.into()))?;
+    }
+    let install = draft.reader().read(|db, txn| db.meta.require(txn, &()))?.install;
+    drop(draft); // closed before its directory is moved
+    put_in_place(&target, part, None)?;
+    Ok(Imported { rows, install })
+}
+
+struct Lines<'a> {
+    input: &'a mut dyn BufRead,
+    line: u64,
+    hasher: Sha256,
+}
+
+impl Lines<'_> {
+    /// The next line without its checksum, and its length.
+    fn next(&mut self) -> Result<Option<(String, usize)>> {
+        let mut bytes = Vec::new();
+        let read = (&mut self.input).take(LINE_MAX).read_until(b'\n', &mut bytes).map_err(Error::Read)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if bytes.last() != Some(&b'\n') {
+            return Err(Error::CutOff { lines: self.line });
+        }
+        self.line = self.line.saturating_add(1);
+        let object = std::str::from_utf8(&bytes).ok().and_then(|text| unseal(text.trim_end_matches('\n')));
+        let object = object.ok_or_else(|| self.bad("its checksum is wrong or missing: it was changed or damaged"))?;
+        Ok(Some((object, read)).inspect(|(object, _)| {
+            if !is_last(object) {
+                self.hasher.update(&bytes);
+            }
+        }))
+    }
+
+    fn bad(&self, reason: impl Into<String>) -> Error {
+        Error::Line { line: self.line, reason: reason.into() }
+    }
+}
+
+/// Rows begin with their table.
+fn is_last(object: &str) -> bool {
+    object.starts_with("{\"end\":")
+}
+
+fn take_in(draft: &Draft, lines: &mut Lines<'_>, progress: &dyn Progress) -> Result<u64> {
+    let Some((first, _)) = lines.next()? else { return Err(Error::CutOff { lines: 0 }) };
+    begin(lines, &first)?;
+    let mut counts = BTreeMap::new();
+    let (mut batch, mut bytes, mut rows) = (Vec::new(), 0, 0_u64);
+    loop {
+        let Some((object, size)) = lines.next()? else { return Err(Error::CutOff { lines: lines.line }) };
+        let at_end = is_last(&object);
+        if at_end || batch.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+            progress.advance(u64::try_from(batch.len()).unwrap_or(u64::MAX));
+            put(draft, &std::mem::take(&mut batch))?;
+            bytes = 0;
+        }
+        if at_end {
+            end(lines, &object, rows, &counts)?;
+            return Ok(rows);
+        }
+        let row: Row = serde_json::from_str(&object).map_err(|e| lines.bad(format!("it is no row: {e}")))?;
+        *counts.entry(row.table.clone()).or_insert(0_u64) += 1;
+        batch.push((lines.line, row));
+        rows = rows.saturating_add(1);
+        bytes += size;
+    }
+}
+
+fn begin(lines: &Lines<'_>, first: &str) -> Result<()> {
+    let First { hearth_export, format, hearth } =
+        serde_json::from_str(first).map_err(|e| lines.bad(format!("this is no export of a store: {e}")))?;
+    if hearth_export > VERSION || format > migrate::FORMAT {
+        return Err(lines.bad(format!("the export was made by a newer Hearth ({hearth}): install that one")));
+    }
+    if format < migrate::FORMAT {
+        let what =
+            format!("the export has the older format {format}: import it with Hearth {hearth}, then start this one");
+        return Err(lines.bad(what));
+    }
+    Ok(())
+}
+
+fn end(lines: &mut Lines<'_>, object: &str, rows: u64, counts: &BTreeMap<String, u64>) -> Result<()> {
+    let last: Last = serde_json::from_str(object).map_err(|e| lines.bad(format!("it is no last line: {e}")))?;
+    let stated = last.tables.iter().filter(|(_, rows)| **rows > 0);
+    if last.rows != rows || !stated.eq(counts.iter()) {
+        return Err(lines.bad(format!("it states {} rows, there were {rows}: lines are missing or doubled", last.rows)));
+    }
+    if last.sha256 != backup::hex(std::mem::take(&mut lines.hasher)) {
+        return Err(lines.bad("the digest of all lines is wrong: lines were moved or exchanged"));
+    }
+    let line = lines.line;
+    match lines.next() {
+        Ok(None) => Ok(()),
+        _ => Err(Error::Line { line: line.saturating_add(1), reason: "there is more after the last line".to_owned() }),
+    }
+}
+
+fn put(draft: &Draft, rows: &[(u64, Row)]) -> Result<()> {
+    draft.write(|db, txn| {
+        for (line, row) in rows {
+            let mut put = Put { txn, row, found: false };
+            db.visit(&mut put).map_err(|bad| bad.at(*line))?;
+            if !put.found {
+                let reason = format!("there is no table `{}`: a newer Hearth made it, or nobody did", row.table);
+                return Err(Error::Line { line: *line, reason });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Puts one row into the table it names.
+struct Put<'a, 't> {
+    txn: &'a mut Write<'t>,
+    row: &'a Row,
+    found: bool,
+}
+
+enum Bad {
+    Row(String),
+    Store(StateError),
+}
+
+impl Bad {
+    fn at(self, line: u64) -> Error {
+        match self {
+            Self::Row(reason) => Error::Line { line, reason },
+            Self::Store(error @ (StateError::Full { .. } | StateError::Lmdb { .. })) => error.into(),
+            Self::Store(error) => Error::Line { line, reason: error.to_string() },
+        }
+    }
+}
+
+impl Put<'_, '_> {
+    fn put<K: KeyPart, V, C: Codec<V>>(&mut self, rows: &Rows<K, V, C>, value: &V) -> Result<(), Bad> {
+        self.found = true;
+        let bytes = from_hex(&self.row.key_bytes).ok_or_else(|| Bad::Row("its key is no hex".to_owned()))?;
+        let key = K::from_bytes(&bytes).map_err(|e| Bad::Row(format!("its key is none of {}: {e}", rows.name())))?;
+        rows.insert(self.txn, &key, value).map_err(Bad::Store)
+    }
+}
+
+impl Visitor for Put<'_, '_> {
+    type Error = Bad;
+
+    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<(), Bad> {
+        if about.name != self.row.table {
+            return Ok(());
+        }
+        match self.row.version {
+            Some(version) if version == V::VERSION => {}
+            Some(version) if version > V::VERSION => {
+                return Err(Bad::Row(format!(
+                    "its record has version {version}, this Hearth knows versions up to {}: install the newer Hearth",
+                    V::VERSION
+                )));
+            }
+            version => {
+                let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+                return Err(Bad::Row(format!("its record has version {version}, an import takes {}", V::VERSION)));
+            }
+        }
+        let value = serde_json::from_str(self.row.value.get())
+            .map_err(|e| Bad::Row(format!("its value is none of {}: {e}", about.name)))?;
+        self.put(table, &value)
+    }
+
+    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<(), Bad> {
+        if about.name != self.row.table {
+            return Ok(());
+        }
+        let none = || Bad::Row(format!("its value is none of {}", about.name));
+        let bytes = self.row.value_bytes.as_deref().and_then(from_hex).ok_or_else(none)?;
+        let value: V = <Plain as Codec<V>>::decode(&bytes).map_err(|_| none())?;
+        self.put(index, &value)
+    }
+}

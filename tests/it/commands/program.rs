@@ -1,0 +1,126 @@
+//! The program with a data directory of its own.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A data directory, and the program that works on it.
+pub(super) struct Program {
+    dir: tempfile::TempDir,
+}
+
+/// What a command told.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) code: i32,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+/// A running daemon; it ends with this.
+pub(super) struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Program {
+    pub(super) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub(super) fn has_store(&self) -> bool {
+        self.data().exists()
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(Path::new(&path), text).unwrap();
+        path
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the program itself is tested")]
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+        command
+            .args(args)
+            .env("HEARTH_DATA", self.data())
+            .env("XDG_RUNTIME_DIR", self.dir.path().join("run"))
+            .env_remove("HEARTH_LOG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(super) fn run(&self, args: &[&str]) -> Told {
+        self.run_with(args, "")
+    }
+
+    pub(super) fn run_with(&self, args: &[&str], input: &str) -> Told {
+        let mut child = self.command(args).spawn().unwrap();
+        // A command that reads nothing may have ended.
+        drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+        let done = child.wait_with_output().unwrap();
+        Told {
+            code: done.status.code().unwrap(),
+            out: String::from_utf8(done.stdout).unwrap(),
+            err: String::from_utf8(done.stderr).unwrap(),
+        }
+    }
+
+    /// Starts a daemon and waits until it says that it runs.
+    pub(super) fn daemon(&self) -> Daemon {
+        let mut child = self.command(&["run"]).spawn().unwrap();
+        let err = BufReader::new(child.stderr.take().unwrap());
+        let daemon = Daemon(child);
+        let (ready, waiting) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // Read to the end, so that the daemon never waits for a reader.
+            for line in err.lines().map_while(Result::ok) {
+                if line.contains("hearth is running") {
+                    ready.send(()).ok();
+                }
+            }
+        });
+        waiting.recv_timeout(Duration::from_secs(60)).unwrap();
+        daemon
+    }
+
+    /// Repeats a command until its JSON is as expected.
+    pub(super) fn wait_for(&self, args: &[&str], expected: impl Fn(&serde_json::Value) -> bool) {
+        let mut last = None;
+        for _ in 0..300 {
+            let told = self.run(args);
+            if serde_json::from_str(&told.out).is_ok_and(|json| expected(&json)) {
+                return;
+            }
+            last = Some(told);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{args:?} never said what was expected: {last:?}");
+    }
+}
+
+/// A text without what differs from run to run: times, and who runs the tests.
+pub(super) fn masked(text: &str) -> String {
+    let times = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap();
+    let users = regex::Regex::new(r"terminal:\d+").unwrap();
+    let typed = regex::Regex::new(r"tty-[0-9a-f]{16}").unwrap();
+    let text = times.replace_all(text, "<time>");
+    let text = typed.replace_all(&text, "tty-<id>");
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    users.replace_all(&lines.join("\n"), "terminal:<uid>").into_owned()
+}

@@ -1,0 +1,320 @@
+//! What an operator wants the entities to be, and what becomes of it.
+
+use hearth::model::address::{ChannelName, ForeignId, UserId};
+use hearth::model::configure::Change;
+use hearth::model::entity::{Destination, Folder};
+use hearth::model::id::{AgentId, SessionId};
+use hearth::model::incarnation::StopReason;
+use hearth::model::message::{MessageState, Reason};
+use hearth::model::policy::Policy;
+use hearth::model::report::{Action, ChangeReport, Outcome, Reply};
+use hearth::model::{Effect, Input, Millis};
+
+use crate::world::outside::{claim, end, mid_turn, said};
+use crate::world::{ONE, World, configuration, event, event_in};
+
+fn lines(reports: &[ChangeReport]) -> Vec<String> {
+    reports.iter().map(|report| format!("{}: {}", report.entity, report.action.as_str())).collect()
+}
+
+fn folder(text: &str) -> Folder {
+    Folder::new(text).unwrap()
+}
+
+fn place(platform_id: &str) -> (ChannelName, ForeignId) {
+    (ChannelName::new("net").unwrap(), ForeignId::new("chat", platform_id).unwrap())
+}
+
+fn destinations(world: &World, agent: u64) -> Vec<String> {
+    let rows = world.read(|db, txn| db.destinations.collect_prefix(txn, &AgentId::new(agent), 100));
+    rows.into_iter().map(|((_, name), _)| name.as_str().to_owned()).collect()
+}
+
+const PEOPLE: &str = r#"
+default_agent = "main"
+[[users]]
+id = "net:ann"
+name = "Ann"
+roles = ["owner", "admin:main"]
+member_of = ["main"]
+"#;
+
+#[test]
+fn made_then_changed_then_unchanged_then_removed() {
+    let mut world = World::new();
+    let file = format!("{PEOPLE}{ONE}");
+    let made = world.apply(&file);
+    assert_eq!(
+        lines(&made),
+        [
+            "agent main: created",
+            "user net:ann: created",
+            "chat net/C: created",
+            "wiring net/C -> main: created",
+            "settings: created"
+        ]
+    );
+    let before = world.text();
+    let again = world.apply(&file);
+    assert!(again.iter().all(|report| report.action == Action::Unchanged), "{again:?}");
+    assert_eq!(world.text(), before);
+
+    let file = file.replace("\"Ann\"", "\"Anna\"").replace("pattern = \".\"", "pattern = \"x\"");
+    let file = file.replace("folder = \"main\"", "folder = \"main\"\nmodel = \"big\"").replace("public", "strict");
+    let changed = world.apply(&file);
+    assert_eq!(
+        lines(&changed),
+        [
+            "agent main: updated",
+            "user net:ann: updated",
+            "chat net/C: updated",
+            "wiring net/C -> main: updated",
+            "settings: unchanged"
+        ]
+    );
+
+    let (channel, id) = place("C");
+    let removed = world.configure(vec![
+        Change::RemoveWiring(channel.clone(), id.clone(), folder("main")),
+        Change::RemoveChat(channel.clone(), id.clone()),
+        Change::RemoveUser(UserId::parse("net:ann").unwrap()),
+        Change::RemoveAgent(folder("main")),
+    ]);
+    assert_eq!(
+        lines(&removed.unwrap()),
+        ["wiring net/C -> main: removed", "chat net/C: removed", "user net:ann: removed", "agent main: removed"]
+    );
+    world.settle();
+    assert_eq!(
+        world.read(|db, txn| Ok((db.roles.len(txn)?, db.members.len(txn)?, db.destinations.len(txn)?))),
+        (0, 0, 0)
+    );
+    for change in [
+        Change::RemoveWiring(channel.clone(), id.clone(), folder("main")),
+        Change::RemoveChat(channel, id),
+        Change::RemoveUser(UserId::parse("net:ann").unwrap()),
+        Change::RemoveAgent(folder("main")),
+    ] {
+        assert_eq!(world.configure(vec![change]).unwrap_err().code, "invalid");
+    }
+}
+
+/// Each refused change takes everything before it along.
+#[test]
+fn all_or_nothing() {
+    let mut world = World::of(ONE);
+    let before = world.text();
+    for (bad, said) in [
+        ("[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n[[chats.wirings]]\nagent = \"ghost\"", "ghost"),
+        ("default_agent = \"ghost\"\n", "ghost"),
+        ("[[users]]\nid = \"net:bob\"\nroles = [\"admin:ghost\"]", "ghost"),
+        ("[[users]]\nid = \"net:bob\"\nmember_of = [\"ghost\"]", "ghost"),
+        (
+            "[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n[[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \"(\"",
+            "invalid",
+        ),
+    ] {
+        let toml = if bad.starts_with("default") {
+            format!("{bad}[[agents]]\nfolder = \"new\"")
+        } else {
+            format!("[[agents]]\nfolder = \"new\"\n{bad}")
+        };
+        let refusal = world.configure(configuration(&toml).changes).unwrap_err();
+        assert!(refusal.message.contains(said), "{}", refusal.message);
+        assert!(world.effects.is_empty());
+        assert_eq!(world.text(), before, "{bad}");
+    }
+}
+
+#[test]
+fn a_dry_run_leaves_the_store_as_it_is() {
+    let world = World::of(ONE);
+    let before = world.text();
+    let applied = world.dry_run(Input::Configure(configuration("[[agents]]\nfolder = \"new\"")));
+    let Reply::Configured(reports) = applied.reply else { panic!() };
+    assert_eq!(lines(&reports), ["agent new: created"]);
+    assert_eq!(world.text(), before);
+}
+
+/// A person has exactly the roles and memberships that were last described.
+#[test]
+fn roles_are_exact() {
+    let mut world = World::of("[[agents]]\nfolder = \"a\"\n[[agents]]\nfolder = \"b\"");
+    for (rights, roles, member_of) in [
+        (r#"roles = ["owner", "admin:a"]"#, 2, 0),
+        (r#"roles = ["admin", "admin:a", "admin:b"]"#, 3, 0),
+        (r#"roles = ["admin"]"#, 1, 0),
+        (r#"member_of = ["a", "b"]"#, 0, 2),
+        (r#"member_of = ["b"]"#, 0, 1),
+        ("", 0, 0),
+    ] {
+        world.apply(&format!("[[users]]\nid = \"net:ann\"\n{rights}"));
+        let counted = world.read(|db, txn| Ok((db.roles.len(txn)?, db.members.len(txn)?)));
+        assert_eq!(counted, (roles, member_of), "{rights}");
+        world.assert_sound();
+    }
+    let users = world.read(|db, txn| db.users.len(txn));
+    assert_eq!(users, 1);
+}
+
+/// A new wiring names its chat for the agent, and takes the name away again; names are unique for an agent.
+#[test]
+fn destinations_are_named_after_chats() {
+    let mut world = World::of("[[agents]]\nfolder = \"a\"");
+    for (id, name, expected) in [
+        ("1", Some("Gen"), vec!["gen"]),
+        ("2", Some("Gen"), vec!["gen", "gen-2"]),
+        ("3", Some("日本"), vec!["gen", "gen-2", "unnamed"]),
+        ("4", None, vec!["gen", "gen-2", "net-mg4", "unnamed"]),
+    ] {
+        let name = name.map_or_else(String::new, |name| format!("name = {name:?}\n"));
+        let toml =
+            format!("[[chats]]\nchannel = \"net\"\nplatform_id = \"{id}\"\n{name}[[chats.wirings]]\nagent = \"a\"");
+        world.apply(&toml);
+        assert_eq!(destinations(&world, 1), expected);
+        world.apply(&toml);
+        assert_eq!(destinations(&world, 1), expected, "once only");
+    }
+    let (channel, id) = place("1");
+    world.configure(vec![Change::RemoveWiring(channel, id, folder("a"))]).unwrap();
+    assert_eq!(destinations(&world, 1), ["gen-2", "net-mg4", "unnamed"]);
+}
+
+/// Agents that live are told of what changed for them: once, however much changed.
+#[test]
+fn live_agents_see_changes() {
+    let mut world = World::of(ONE);
+    world.inject(&event("1", "x", ""));
+    world.settle();
+    let chats: String = (0..30)
+        .map(|n| format!("[[chats]]\nchannel = \"net\"\nplatform_id = \"{n}\"\n[[chats.wirings]]\nagent = \"main\"\n"))
+        .collect();
+    world.apply(&format!("[[agents]]\nfolder = \"main\"\nmodel = \"big\"\n{chats}"));
+    let exports: Vec<_> = world.effects.iter().filter(|effect| matches!(effect, Effect::Export(_))).collect();
+    let [Effect::Export(export)] = exports.as_slice() else { panic!("{}", exports.len()) };
+    assert_eq!((export.context.destinations.len(), export.context.version), (31, 2));
+    assert_eq!(export.context.settings.model.as_deref(), Some("big"));
+    world.lose_effects();
+    world.apply(&ONE.replace("platform_id = \"C\"", "platform_id = \"C\"\nname = \"Home\""));
+    let Some(Effect::Export(export)) = world.effects.front() else { panic!() };
+    assert!(export.context.destinations.iter().any(|view| view.display.as_deref() == Some("Home")));
+}
+
+/// From the removal on nothing routes to the agent, wakes it or is exported; what waits is dropped with the reason, in
+/// pieces, whatever its state: ready, context, claimed, in a backoff.
+#[test]
+fn removing_an_agent_with_waiting_messages() {
+    let policy = Policy { rows_per_input: 64, max_containers: 2, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    let keep = ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\"\nsession = \"per-thread\"");
+    world.apply(&keep);
+    // A message that is claimed, one in a backoff, forty threads with one that is ready and two that are context.
+    world.inject(&event_in(("net", "C", Some("claimed")), ("a", "!", ""), ""));
+    world.inject(&event_in(("net", "C", Some("lost")), ("b", "!", ""), ""));
+    world.settle();
+    let gone = world.outside.end(SessionId::new(2), 1, hearth::model::incarnation::Exit::Code(1));
+    world.put(gone);
+    world.settle();
+    let claims = world.outside.write(SessionId::new(1), vec![claim(2, 1)]);
+    world.put(claims);
+    for thread in 0..40 {
+        for (n, text) in ["!", "x", "y"].iter().enumerate() {
+            let (thread, id) = (format!("t{thread}"), format!("{thread}-{n}"));
+            world.inject(&event_in(("net", "C", Some(&thread)), (&id, text, ""), ""));
+        }
+    }
+    world.settle();
+    world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
+    world.lose_effects(); // whatever follows is found again by sweeps alone
+    assert_eq!(world.inject(&event("late", "!", "")).outcome, Outcome::Dropped);
+    for _ in 0..200 {
+        world.pass(Millis::seconds(1));
+        world.sweep();
+        assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Launch(_) | Effect::Export(_))));
+        world.settle();
+        world.assert_sound();
+    }
+    let states: Vec<_> = world.all_messages().into_iter().map(|(_, message)| message.state).collect();
+    assert_eq!(states.len(), 122);
+    let dropped = |state: &MessageState| matches!(state, MessageState::Dropped { reason: Reason::AgentRemoved, .. });
+    assert!(states.iter().all(dropped), "{states:?}");
+    assert!(world.outside.running.is_empty());
+    assert_eq!(world.incarnation(SessionId::new(1), 1).stopped_for, Some(StopReason::AgentRemoved));
+    // Done is done: a further sweep finds nothing.
+    world.sweep();
+    assert!(world.effects.is_empty(), "{:?}", world.effects);
+}
+
+/// Context alone is found again, too: it is in no backlog.
+#[test]
+fn a_lost_continuation_is_resumed_for_context_alone() {
+    let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));
+    let report = world.inject(&event("1", "x", ""));
+    world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
+    world.lose_effects();
+    world.sweep();
+    world.settle();
+    let state = world.state_of(report.wirings[0].message.unwrap());
+    assert!(matches!(state, MessageState::Dropped { reason: Reason::AgentRemoved, .. }), "{state:?}");
+}
+
+#[test]
+fn a_folder_is_used_again_by_another_agent() {
+    let mut world = World::of(ONE);
+    let first = world.inject(&event("1", "x", ""));
+    world.settle();
+    world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
+    world.apply(ONE);
+    let ids = world.read(|db, txn| {
+        db.agents
+            .iter(txn)?
+            .map(|row| row.map(|(id, agent)| (id, agent.archived.is_some())))
+            .collect::<Result<Vec<_>, _>>()
+    });
+    assert_eq!(ids, [(AgentId::new(1), true), (AgentId::new(2), false)]);
+    assert_eq!(world.read(|db, txn| db.workspaces.len(txn)), 2, "each keeps its records");
+    let second = world.inject(&event("2", "x", ""));
+    assert_ne!(first.wirings[0].session, second.wirings[0].session);
+    world.settle();
+    // What was known before is known still: the same event is no message for the new agent.
+    assert_eq!(world.inject(&event("1", "x", "")).outcome, Outcome::Duplicate);
+}
+
+/// What a removed agent still said is delivered; nothing is left for it to read.
+#[test]
+fn a_removed_agent_is_told_nothing() {
+    let mut world = World::of(ONE);
+    world.outside.channel = Box::new(|_| Some(hearth::model::delivery::DeliveryResult::Rejected("blocked".into())));
+    world.inject(&event("1", "x", ""));
+    world.settle();
+    let session = SessionId::new(1);
+    let words = said(3, 1, Some(2), hearth::model::mailbox::Target::Reply);
+    let spoken = world.outside.write(session, vec![claim(2, 1), mid_turn(words), end(2, 1, vec![])]);
+    world.put(spoken);
+    world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
+    let deliver = world.effects.iter().position(|effect| matches!(effect, Effect::Deliver(_))).unwrap();
+    let deliver = world.effects.remove(deliver).unwrap();
+    world.settle();
+    for input in world.outside.perform(deliver) {
+        world.put(input);
+    }
+    world.sweep();
+    world.settle();
+    assert_eq!(world.all_messages().len(), 1);
+}
+
+/// A chat that was removed is nobody's destination any more.
+#[test]
+fn a_removed_chat() {
+    let mut world = World::of(ONE);
+    let (channel, id) = place("C");
+    world.configure(vec![Change::RemoveChat(channel, id)]).unwrap();
+    assert!(destinations(&world, 1).is_empty());
+    assert_eq!(world.inject(&event("1", "x", "")).reason, Some(Reason::UnknownChat));
+    world.apply(ONE);
+    assert_eq!(world.inject(&event("2", "x", "")).outcome, Outcome::Routed);
+    let chats = world.read(|db, txn| db.chats.len(txn));
+    assert_eq!(chats, 2, "a chat of the same address is another row");
+    let named = world.read(|db, txn| Ok(db.destinations.first(txn, ..)?.unwrap().1));
+    assert_eq!(named, Destination::Chat(hearth::model::id::ChatId::new(2)));
+}

@@ -1,0 +1,230 @@
+//! What holds for every input: twice is once, one failure harms nobody else, and what ends work finds room.
+
+use hearth::model::configure::Change;
+use hearth::model::delivery::DeliveryResult;
+use hearth::model::effect::Effect;
+use hearth::model::entity::Folder;
+use hearth::model::id::{OutboundId, SessionId};
+use hearth::model::incarnation::Exit;
+use hearth::model::input::RuntimeEvent;
+use hearth::model::mailbox::{Collection, Found, Target};
+use hearth::model::message::MessageState;
+use hearth::model::policy::Policy;
+use hearth::model::report::{Outcome, Reply};
+use hearth::model::{Input, Millis};
+use proptest::prelude::*;
+
+use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said};
+use crate::world::{ONE, World, event, event_in, inbound};
+
+const S: SessionId = SessionId::new(1);
+
+/// A few messages of one chat, some with equal ids, some addressed to the bot.
+fn an_event() -> impl Strategy<Value = Input> {
+    (0..5_u8, any::<bool>(), 0..3_u8).prop_map(|(id, mention, thread)| {
+        let thread = ["a", "b", "c"][usize::from(thread)];
+        let mention = if mention { "\"isMention\":true" } else { "" };
+        inbound(&event_in(("net", "C", Some(thread)), (&id.to_string(), "x", ""), mention))
+    })
+}
+
+fn a_file() -> impl Strategy<Value = Found> {
+    (1..5_u64, 1..3_u32, 0..6_u8, 1..6_u64).prop_map(|(message, number, kind, out)| {
+        let words = |offset| said(out * 2 + offset, number, Some(message * 2), Target::Reply);
+        match kind {
+            0 => claim(message * 2, number),
+            1 => end(message * 2, number, vec![words(1)]),
+            2 => failed(message * 2, number, "no luck"),
+            3 => mid_turn(words(1)),
+            4 => leftover(words(1)),
+            _ => mid_turn(words(0)),
+        }
+    })
+}
+
+fn a_collection() -> impl Strategy<Value = Input> {
+    (proptest::collection::vec(a_file(), 1..4), proptest::option::weighted(0.2, 1..3_u32))
+        .prop_map(|(found, closes)| Input::Collected(Collection { session: S, found, closes }))
+}
+
+fn a_result() -> impl Strategy<Value = Input> {
+    let results = prop_oneof![
+        Just(DeliveryResult::Delivered { platform_message: None }),
+        Just(DeliveryResult::Rejected("no".into())),
+    ];
+    (1..4_u64, results).prop_map(|(id, result)| Input::Delivered(OutboundId::new(id), result))
+}
+
+fn a_runtime_event() -> impl Strategy<Value = Input> {
+    (1..3_u32, any::<bool>()).prop_map(|(number, runs)| match runs {
+        true => Input::Runtime(RuntimeEvent::Running(S, number)),
+        false => gone(S, number, Exit::Code(0)),
+    })
+}
+
+fn an_input() -> impl Strategy<Value = Input> {
+    prop_oneof![3 => an_event(), 4 => a_collection(), 1 => a_result(), 2 => a_runtime_event()]
+}
+
+const KEEPING: &str = r#"
+[[agents]]
+folder = "main"
+[[chats]]
+channel = "net"
+platform_id = "C"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+ignored = "accumulate"
+"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each input twice in a row leaves the store that it leaves once: messages, files, results, words of the runtime.
+    #[test]
+    fn twice_is_once(inputs in proptest::collection::vec(an_input(), 1..20)) {
+        let mut world = World::of(KEEPING);
+        for input in inputs {
+            world.put(input.clone());
+            let once = world.text();
+            world.put(input.clone());
+            prop_assert_eq!(world.text(), once, "{:?}", input);
+            world.assert_sound();
+        }
+    }
+
+    /// A group leaves what its inputs leave one by one.
+    #[test]
+    fn a_group_is_its_inputs_in_order(inputs in proptest::collection::vec(an_input(), 1..12)) {
+        let (mut grouped, mut alone) = (World::of(KEEPING), World::of(KEEPING));
+        for answer in grouped.group(inputs.clone()) {
+            answer.unwrap();
+        }
+        for input in inputs {
+            alone.put(input);
+        }
+        prop_assert_eq!(grouped.text(), alone.text());
+    }
+}
+
+/// One that is refused and one that fails leave nothing behind; their neighbours are stored.
+#[test]
+fn one_failure_harms_no_neighbour() {
+    let mut world = World::of(ONE);
+    world.inject(&event("0", "x", ""));
+    world.store().write(|db, txn| db.incarnations.delete(txn, &(S, 1)).map(drop)).unwrap();
+    let ghost = "[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n[[chats.wirings]]\nagent = \"ghost\"";
+    let answers = world.group(vec![
+        inbound(&event_in(("net", "D", None), ("1", "x", ""), "\"isMention\":true")),
+        Input::Configure(crate::world::configuration(ghost)),
+        Input::Collected(Collection { session: S, found: vec![claim(2, 1)], closes: None }),
+        inbound(&event_in(("net", "D", None), ("2", "x", ""), "\"isMention\":true")),
+    ]);
+    let answers: Vec<Option<Reply>> = answers.into_iter().map(|answer| answer.ok().map(|done| done.reply)).collect();
+    let [Some(Reply::Routed(_)), Some(Reply::Refused(_)), None, Some(Reply::Routed(_))] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 2);
+    assert!(matches!(world.all_messages()[0].1.state, MessageState::Pending(_)), "nothing of the claim is left");
+    world
+        .store()
+        .write(|db, txn| {
+            db.live.delete(txn, &S)?;
+            let key = db.sessions.first(txn, ..)?.unwrap();
+            db.sessions.put(txn, &key.0, &hearth::model::session::Session { live: None, ..key.1 })
+        })
+        .unwrap();
+}
+
+/// A full map refuses new work by its name; claims, ends, answers, deliveries and removals go through, and when they
+/// have made room, new work is taken again.
+#[test]
+fn a_full_map() {
+    let mut world = World::with(Policy { backlog_max: 100_000, ..Policy::STANDARD }, |options| {
+        options.map_bytes = Some(6 << 20);
+    });
+    world.apply(ONE);
+    let large = "x".repeat(20_000);
+    let mut taken = 0;
+    let refusal = loop {
+        match world.put(inbound(&event(&taken.to_string(), &large, ""))) {
+            Reply::Routed(report) => assert_eq!(report.outcome, Outcome::Routed),
+            Reply::Refused(refusal) => break refusal,
+            other => panic!("{other:?}"),
+        }
+        world.lose_effects();
+        taken += 1;
+        assert!(taken < 1_000);
+    };
+    assert_eq!((refusal.code, world.all_messages().len()), ("store_full", taken));
+    let full = crate::world::configuration("[[agents]]\nfolder = \"b\"").changes;
+    assert_eq!(world.configure(full).unwrap_err().code, "store_full");
+    world.sweep();
+    world.restart();
+    world.settle();
+    let number = world.session(S).live.unwrap();
+    for seq in (2..).step_by(2).take(taken) {
+        let words = said(seq + 1_001, number, Some(seq), Target::Reply);
+        let turn = vec![claim(seq, number), end(seq, number, vec![words])];
+        world.put(Input::Collected(Collection { session: S, found: turn, closes: None }));
+        world.settle();
+    }
+    assert_eq!(world.outside.shown.len(), taken);
+    assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Completed { .. })));
+    // Retention removes what messages said; room is room again.
+    let bodies = |world: &World| world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    for (id, _) in bodies(&world).into_iter().take(taken / 2) {
+        world.store().write(|db, txn| db.bodies.delete(txn, &id).map(drop)).unwrap();
+    }
+    assert_eq!(world.inject(&event("new", &large, "")).outcome, Outcome::Routed);
+}
+
+/// A group that is larger than the room left: what ends work is stored, new work is refused by name, nothing is lost.
+#[test]
+fn a_group_that_does_not_fit() {
+    let mut world = World::with(Policy::STANDARD, |options| options.map_bytes = Some(4 << 20));
+    world.apply(ONE);
+    world.inject(&event("first", "x", ""));
+    world.settle();
+    let large = "x".repeat(100_000);
+    let mut inputs: Vec<Input> = (0..60).map(|n| inbound(&event(&n.to_string(), &large, ""))).collect();
+    inputs.push(Input::Collected(Collection { session: S, found: vec![claim(2, 1), end(2, 1, vec![])], closes: None }));
+    let answers = world.group(inputs);
+    let (mut routed, mut refused) = (0, 0);
+    for answer in answers {
+        match answer.unwrap().reply {
+            Reply::Routed(_) => routed += 1,
+            Reply::Refused(refusal) => {
+                assert_eq!(refusal.code, "store_full");
+                refused += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(routed > 0 && refused > 0, "{routed} {refused}");
+    assert_eq!(world.all_messages().len(), routed + 1);
+    assert!(matches!(world.all_messages()[0].1.state, MessageState::Completed { .. }), "the end got through");
+}
+
+/// Removing is what makes room, so it has to work when there is none.
+#[test]
+fn continuations_run_in_a_full_store() {
+    let mut world = World::with(Policy::STANDARD, |options| options.map_bytes = Some(6 << 20));
+    world.apply(ONE);
+    world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
+    world.apply(ONE);
+    let large = "x".repeat(20_000);
+    let mut n = 0;
+    while matches!(world.put(inbound(&event(&n.to_string(), &large, ""))), Reply::Routed(_)) {
+        n += 1;
+    }
+    world.settle();
+    for _ in 0..40 {
+        world.pass(Millis::seconds(1));
+        world.sweep();
+        world.settle();
+    }
+    assert!(world.effects.iter().all(|effect| !matches!(effect, Effect::Continue(_))));
+    world.assert_sound();
+}

@@ -1,0 +1,621 @@
+//! The life of incarnations: one at a time per session, ended in one order, judged by awake time.
+
+use hearth::model::id::{MessageId, SessionId};
+use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
+use hearth::model::input::RuntimeEvent;
+use hearth::model::mailbox::{Collection, Observation, ObservedState, Target};
+use hearth::model::message::{Completion, Due, MessageState};
+use hearth::model::policy::Policy;
+use hearth::model::{Effect, Input, Millis};
+
+use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, progress, said};
+use crate::world::{ONE, World, event, event_in};
+
+const S: SessionId = SessionId::new(1);
+const M: MessageId = MessageId::new(1);
+
+/// A world in which incarnation 1 of session 1 runs and has message 1.
+fn running() -> World {
+    let mut world = World::of(ONE);
+    world.inject(&event("1", "x", ""));
+    world.settle();
+    world
+}
+
+fn phase(world: &World, number: u32) -> Phase {
+    world.incarnation(S, number).phase
+}
+
+fn effects(world: &World) -> Vec<&Effect> {
+    world.effects.iter().collect()
+}
+
+/// Sweeps every ten seconds of awake time, everything that runs beats, everything asked for is done.
+fn pass(world: &mut World, seconds: u64) {
+    for _ in 0..seconds / 10 {
+        world.pass(Millis::seconds(10));
+        world.sweep();
+        world.settle();
+        world.assert_sound();
+    }
+}
+
+/// The whole conversation as a transcript: launch, claim, answer, end, the next message, death in the turn, backoff,
+/// the next incarnation.
+#[test]
+fn a_session_from_begin_to_end() {
+    let mut world = World::of(ONE);
+    world.begin_script();
+    world.inject(&event("1", "one", ""));
+    world.settle();
+    let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])];
+    let turn = world.outside.write(S, turn);
+    world.put(turn);
+    world.settle();
+    world.inject(&event("2", "two", ""));
+    let claims = world.outside.write(S, vec![claim(4, 1)]);
+    world.put(claims);
+    let gone = world.outside.end(S, 1, Exit::Signal(11));
+    world.put(gone);
+    world.settle();
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    world.settle();
+    world.check("lifecycle_begin_to_end");
+}
+
+/// The runtime confirms the end, then the mailbox is read to its end, then claims are reset and the next one starts:
+/// nothing before, however often anybody asks.
+#[test]
+fn incarnations_end_in_one_order() {
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    world.inject(&event("2", "y", ""));
+    world.lose_effects();
+    // A close before the runtime has confirmed anything is none.
+    world.put(Input::Collected(Collection { session: S, found: vec![], closes: Some(1) }));
+    assert!(matches!(world.state_of(M), MessageState::Claimed { incarnation: 1, .. }));
+    assert_eq!(phase(&world, 1), Phase::Running);
+    world.put(gone(S, 1, Exit::Code(1)));
+    assert!(matches!(phase(&world, 1), Phase::Collecting { .. }));
+    assert!(matches!(world.state_of(M), MessageState::Claimed { .. }), "claims are kept until the mailbox is read");
+    assert_eq!(effects(&world), [&Effect::CollectRest(S, 1)]);
+    world.inject(&event("3", "z", ""));
+    world.sweep();
+    assert_eq!(world.session(S).last_incarnation, 1, "nobody starts while one is collected");
+    // What it wrote before it died counts.
+    let rest = vec![end(2, 1, vec![said(5, 1, Some(2), Target::Reply)])];
+    world.put(Input::Collected(Collection { session: S, found: rest, closes: Some(1) }));
+    assert!(matches!(world.state_of(M), MessageState::Completed { .. }));
+    assert!(matches!(phase(&world, 1), Phase::Closed { .. }));
+    // The messages it never began count a try, since it died by itself.
+    assert!(matches!(world.state_of(MessageId::new(2)), MessageState::Pending(Due::Retry(_))));
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    assert_eq!((world.session(S).last_incarnation, world.session(S).live), (2, Some(2)));
+    // And a second confirmation of the old end changes nothing.
+    let before = world.text();
+    world.put(gone(S, 1, Exit::Code(0)));
+    world.put(Input::Collected(Collection { session: S, found: vec![], closes: Some(1) }));
+    assert_eq!(world.text(), before);
+}
+
+/// Files of an incarnation that was closed are refused, noted once, and removed.
+#[test]
+fn late_files() {
+    let mut world = running();
+    let gone = world.outside.end(S, 1, Exit::Code(1));
+    world.put(gone);
+    world.settle();
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    world.settle();
+    let late = vec![
+        claim(2, 1),
+        mid_turn(said(3, 1, Some(2), Target::Reply)),
+        end(2, 1, vec![said(5, 1, Some(2), Target::Reply)]),
+        failed(2, 7, "of the future"),
+    ];
+    let files = late.iter().flat_map(|found| found.files.clone()).count();
+    let late = Input::Collected(Collection { session: S, found: late, closes: None });
+    world.put(late.clone());
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Now)));
+    assert!(world.all_outbound().is_empty());
+    let refused = || world.journal().into_iter().filter(|event| event.starts_with("FileRefused")).collect::<Vec<_>>();
+    assert_eq!(refused().len(), 4, "{:?}", refused());
+    let [Effect::Discard(discard)] = effects(&world)[..] else { panic!("{:?}", world.effects) };
+    assert_eq!(discard.agent_files.len(), files);
+    let before = world.text();
+    world.put(late);
+    assert_eq!(world.text(), before, "found again before it was removed");
+}
+
+/// Whatever was found once changes nothing the second time, not even the time of last progress.
+#[test]
+fn files_found_twice() {
+    let mut world = running();
+    for found in [
+        vec![claim(2, 1)],
+        vec![mid_turn(said(3, 1, Some(2), Target::Reply))],
+        vec![mid_turn(said(4, 1, Some(2), Target::Reply))],
+        vec![leftover(said(5, 1, Some(2), Target::Reply))],
+        vec![claim(98, 1)],
+        vec![end(2, 1, vec![said(7, 1, Some(2), Target::Reply)])],
+        vec![failed(2, 1, "after all")],
+        vec![end(98, 1, vec![])],
+    ] {
+        world.pass(Millis::seconds(1));
+        let input = Input::Collected(Collection { session: S, found: found.clone(), closes: None });
+        world.put(input.clone());
+        world.settle();
+        let before = world.text();
+        world.pass(Millis::seconds(1));
+        world.put(input);
+        assert_eq!(world.text(), before, "{found:?}");
+    }
+}
+
+/// A final answer that no end named is kept, never sent, and not told to the next incarnation as said.
+#[test]
+fn leftover_finals_are_abandoned() {
+    let mut world = running();
+    let files = vec![
+        claim(2, 1),
+        mid_turn(said(3, 1, Some(2), Target::Reply)),
+        mid_turn(said(5, 1, Some(2), Target::Destination("nowhere".into()))),
+    ];
+    let files = world.outside.write(S, files);
+    world.put(files);
+    let gone = world.outside.end(S, 1, Exit::Signal(9));
+    world.put(gone);
+    let rest = vec![leftover(said(7, 1, Some(2), Target::Reply)), leftover(said(8, 1, Some(2), Target::Reply))];
+    world.put(Input::Collected(Collection { session: S, found: rest, closes: Some(1) }));
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    let launch = world.effects.iter().find_map(|effect| match effect {
+        Effect::Launch(launch) => Some(launch),
+        _ => None,
+    });
+    let context = &launch.unwrap().export.context;
+    let told: Vec<u64> = context.already_sent.iter().map(|sent| sent.number).collect();
+    assert_eq!((told, context.next_number, context.incarnation), (vec![3], 9, 2));
+    world.settle();
+    pass(&mut world, 100);
+    let shown: Vec<&str> = world.outside.shown.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(shown, ["words 3"]);
+}
+
+/// Five tries with their waits, then failed, and the person is told in the same transaction.
+#[test]
+fn tries_end() {
+    let mut world = running();
+    for (try_number, wait) in [(1, 5_u64), (2, 10), (3, 20), (4, 40), (5, 80)] {
+        let claims = world.outside.write(S, vec![claim(2, try_number)]);
+        world.put(claims);
+        let gone = world.outside.end(S, try_number, Exit::Signal(11));
+        world.put(gone);
+        world.settle();
+        let message = world.message(M);
+        let due = world.now().awake.plus(Millis::seconds(wait));
+        assert_eq!((message.state, message.tries), (MessageState::Pending(Due::Retry(due)), try_number));
+        world.pass(Millis::new(wait * 1_000 - 1));
+        world.sweep();
+        world.settle();
+        assert_eq!(world.session(S).live, None, "not a moment too early");
+        world.pass(Millis::new(1));
+        world.sweep();
+        world.settle();
+        assert_eq!(world.session(S).live, Some(try_number + 1));
+    }
+    let gone = world.outside.end(S, 6, Exit::Signal(11));
+    world.put(gone);
+    world.settle();
+    let MessageState::Failed { error, .. } = world.state_of(M) else { panic!("{:?}", world.state_of(M)) };
+    assert!(error.contains("5 tries") && error.contains("signal 11"), "{error}");
+    let [(id, notice)] = &world.all_outbound()[..] else { panic!() };
+    assert_eq!((notice.in_reply_to, notice.to.as_ref().unwrap().platform_id.as_str()), (Some(M), "C"));
+    assert_eq!(world.outside.settled.last().unwrap().answers, [*id]);
+    pass(&mut world, 600);
+    assert_eq!(world.session(S).live, None, "nothing is tried again");
+}
+
+/// A program that cannot be started counts tries, too; the first message is not tried for ever.
+#[test]
+fn an_agent_that_cannot_start() {
+    let mut world = World::of(ONE);
+    world.outside.startable = false;
+    world.inject(&event("1", "x", ""));
+    world.settle();
+    pass(&mut world, 300);
+    assert!(matches!(&world.state_of(M), MessageState::Failed { error, .. } if error.contains("no such program")));
+    assert_eq!(world.session(S).last_incarnation, 6);
+}
+
+/// One that only takes up context and dies does not start for ever.
+#[test]
+fn an_agent_that_claims_the_wrong_thing() {
+    let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));
+    world.inject(&event("1", "context", ""));
+    world.inject(&event("2", "!", ""));
+    world.settle();
+    for _ in 0..40 {
+        if let Some(number) = world.session(S).live {
+            let claims = world.outside.write(S, vec![claim(2, number)]);
+            world.put(claims);
+            let gone = world.outside.end(S, number, Exit::Code(1));
+            world.put(gone);
+        }
+        world.settle();
+        pass(&mut world, 10);
+    }
+    assert!(world.outside.launched.len() <= 6, "{}", world.outside.launched.len());
+    assert!(matches!(world.state_of(MessageId::new(2)), MessageState::Failed { .. }));
+    assert_eq!(world.all_outbound().len(), 1, "told once, of the message that asked");
+}
+
+/// A restart of the daemon is nobody's fault: no try, and what waits out a backoff is due at once.
+#[test]
+fn a_restart_counts_nothing() {
+    let mut world = running();
+    world.inject(&event("2", "y", ""));
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    let gone = world.outside.end(S, 1, Exit::Code(1));
+    world.put(gone);
+    world.settle();
+    let claims = world.outside.write(S, vec![claim(4, 2)]);
+    world.put(claims);
+    assert_eq!((world.message(M).tries, world.session(S).live), (1, Some(2)));
+    world.outside.running.clear(); // they die with the daemon
+    world.restart();
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Now)), "its backoff was another run's");
+    world.settle();
+    assert_eq!((world.message(M).tries, world.message(MessageId::new(2)).tries), (1, 0));
+    assert_eq!((world.session(S).live, world.outside.inbox[&S].len()), (Some(3), 2));
+}
+
+/// One that outlives the daemon goes on as if nothing had happened.
+#[test]
+fn an_incarnation_that_outlives_the_daemon() {
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    world.restart();
+    world.settle();
+    pass(&mut world, 50);
+    let done = world.outside.write(S, vec![end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])]);
+    world.put(done);
+    world.settle();
+    assert!(matches!(world.state_of(M), MessageState::Completed { how: Completion::Answered, .. }));
+    assert_eq!(world.outside.launched.len(), 1);
+}
+
+/// A claim may be 60 s old without progress, or as old as the running tool may run; 30 minutes without progress end
+/// anything; a runner that is silent for 30 s is dead.
+#[test]
+fn stuck_incarnations() {
+    // (does it beat, its tool, does it claim, seconds until it is stopped, why)
+    let tool = |seconds| Some(ToolUse { name: "Build".into(), timeout: Some(Millis::seconds(seconds)) });
+    for (beats, tool, claims, last, why) in [
+        (true, None, true, 60, StopReason::ClaimStuck),
+        (true, tool(300), true, 300, StopReason::ClaimStuck),
+        (true, tool(3_600), false, 3_600, StopReason::Ceiling),
+        (true, tool(36_000), true, 7_200, StopReason::Ceiling),
+        (true, None, false, 1_800, StopReason::Ceiling),
+        (false, None, true, 30, StopReason::Silent),
+        (false, None, false, 30, StopReason::Silent),
+    ] {
+        let mut world = running();
+        world.pass(Millis::seconds(1));
+        if claims {
+            let claims = world.outside.write(S, vec![claim(2, 1)]);
+            world.put(claims);
+        }
+        // From now on nothing counts as progress.
+        let state = ObservedState { tool: tool.clone(), progress: !claims };
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: Some(state) }]));
+        for _ in 0..last / 30 {
+            world.pass(Millis::seconds(30));
+            let beat = Observation { session: S, incarnation: 1, beat: true, state: None };
+            world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
+        }
+        assert_eq!(phase(&world, 1), Phase::Running, "{last} s are allowed: {why:?}");
+        world.pass(Millis::new(1));
+        let beat = Observation { session: S, incarnation: 1, beat: true, state: None };
+        world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
+        assert!(matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why), "{why:?}");
+        assert!(world.effects.contains(&Effect::Stop(S, 1)));
+    }
+}
+
+/// A machine that sleeps for a night, and a clock that is set, end nothing and hurry nothing.
+#[test]
+fn suspended_machines_kill_nobody() {
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    for step in [8 * 3_600_000, -30 * 86_400_000, 365 * 86_400_000_i64] {
+        world.step_clock(step);
+        world.put(Input::Sweep(vec![]));
+        world.settle();
+        assert_eq!(phase(&world, 1), Phase::Running);
+    }
+    let gone = world.outside.end(S, 1, Exit::Code(1));
+    world.put(gone);
+    world.settle();
+    world.step_clock(86_400_000);
+    world.sweep();
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Retry(_))), "a backoff is awake time");
+}
+
+/// A stuck one is stopped, its end is asked for until it comes, its message is tried again.
+#[test]
+fn a_stop_that_is_not_heard_is_asked_for_again() {
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    for _ in 0..9 {
+        world.pass(Millis::seconds(10));
+        world.put(Input::Sweep(world.outside.observations()));
+    }
+    let stops = world.effects.iter().filter(|effect| **effect == Effect::Stop(S, 1)).count();
+    assert_eq!(stops, 3, "at 70, 80 and 90 s");
+    world.settle();
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Retry(_))));
+    assert_eq!(world.message(M).tries, 1);
+}
+
+/// What arrives while an idle incarnation is ended by the ceiling is not its fault and goes to the next one at once.
+#[test]
+fn a_message_that_meets_an_idle_end() {
+    let mut world = running();
+    let done = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![])]);
+    world.put(done);
+    world.settle();
+    pass(&mut world, 1_800);
+    world.pass(Millis::seconds(10));
+    world.sweep();
+    assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Ceiling, .. }));
+    let report = world.inject(&event("2", "y", ""));
+    world.settle();
+    let message = world.message(report.wirings[0].message.unwrap());
+    assert_eq!((message.tries, world.session(S).live), (0, Some(2)));
+}
+
+/// Threads of one agent with the given parallelism, as many messages each as named.
+fn threads(world: &mut World, names: &[&str]) {
+    for name in names {
+        let id = format!("{name}-{}", world.all_messages().len());
+        world.inject(&event_in(("net", "C", Some(name)), (&id, "x", ""), ""));
+    }
+}
+
+fn per_thread(more: &str) -> String {
+    let toml = ONE.replace("pattern = \".\"", "pattern = \".\"\nsession = \"per-thread\"");
+    toml.replace("folder = \"main\"", &format!("folder = \"main\"\n{more}"))
+}
+
+fn answer(world: &mut World, session: u64, seq: u64) {
+    let session = SessionId::new(session);
+    let number = world.session(session).live.unwrap();
+    let turn = world.outside.write(session, vec![claim(seq, number), end(seq, number, vec![])]);
+    world.put(turn);
+    world.settle();
+}
+
+fn live(world: &World) -> Vec<u64> {
+    world.outside.running.keys().map(|session| session.number()).collect()
+}
+
+/// At most so many run, in the house and per agent; whoever waits longest gets the place of whoever is idle longest.
+#[test]
+fn places() {
+    for toml in [per_thread("max_parallel = 2"), format!("max_containers = 2\n{}", per_thread("max_parallel = 9"))] {
+        let mut world = World::of(&toml);
+        threads(&mut world, &["a", "b", "c", "d"]);
+        world.settle();
+        assert_eq!(live(&world), [1, 2]);
+        pass(&mut world, 20);
+        assert_eq!(live(&world), [1, 2], "nobody is ended in a turn");
+        answer(&mut world, 2, 2);
+        assert_eq!(live(&world), [1, 3], "the one that is idle goes, the first that waits comes");
+        assert_eq!(world.incarnation(SessionId::new(2), 1).stopped_for, Some(StopReason::MadeRoom));
+        answer(&mut world, 1, 2);
+        assert_eq!(live(&world), [3, 4]);
+        answer(&mut world, 3, 2);
+        answer(&mut world, 4, 2);
+        pass(&mut world, 20);
+        assert_eq!(live(&world), [3, 4], "nobody waits, nobody goes");
+        assert!(world.all_messages().iter().all(|(_, message)| message.tries == 0));
+    }
+}
+
+/// A session that always has something to do does not keep its place from one that waits longer.
+#[test]
+fn nobody_starves() {
+    let mut world = World::of(&format!("max_containers = 1\n{}", per_thread("")));
+    threads(&mut world, &["busy", "busy"]);
+    threads(&mut world, &["waits"]);
+    world.settle();
+    let mut seq = 2;
+    for _ in 0..4 {
+        threads(&mut world, &["busy"]);
+        if live(&world) == [1] {
+            answer(&mut world, 1, seq);
+            seq += 2;
+        }
+    }
+    assert_eq!(live(&world), [2], "after the busy one's older messages");
+    assert_eq!(seq, 6);
+    answer(&mut world, 2, 2);
+    assert_eq!(live(&world), [1], "and back");
+}
+
+/// An agent that has all it may have gets no place by ending another agent's incarnation.
+#[test]
+fn another_agents_idle_incarnation_is_left_alone() {
+    let two = r#"
+[[agents]]
+folder = "other"
+[[chats]]
+channel = "net"
+platform_id = "D"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "other"
+engage = "pattern"
+pattern = "."
+"#;
+    let mut world = World::of(&format!("{}{two}", per_thread("max_parallel = 1")));
+    world.inject(&event_in(("net", "D", None), ("d", "x", ""), ""));
+    world.settle();
+    answer(&mut world, 1, 2);
+    threads(&mut world, &["a", "b"]);
+    world.settle();
+    pass(&mut world, 20);
+    assert_eq!(live(&world), [1, 2]);
+}
+
+/// The newest context goes along, older context is completed in the same transaction, in pieces if there is much of it.
+#[test]
+fn context_is_capped() {
+    for (kept, written, rows) in [(3, 5, 1_000), (3, 3, 1_000), (0, 4, 1_000), (5, 60, 40)] {
+        let policy = Policy { rows_per_input: rows, ..Policy::STANDARD };
+        let mut world = World::with(policy, |_| {});
+        let toml = ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\"");
+        world.apply(&toml.replace("folder = \"main\"", &format!("folder = \"main\"\nmax_prompt_messages = {kept}")));
+        for n in 0..written {
+            world.inject(&event(&n.to_string(), "context", ""));
+        }
+        world.inject(&event("t", "!", ""));
+        let Some(Effect::Launch(launch)) = world.effects.iter().find(|effect| matches!(effect, Effect::Launch(_)))
+        else {
+            panic!("{:?}", world.effects)
+        };
+        let seqs: Vec<u64> = launch.export.messages.iter().map(|message| message.seq).collect();
+        let expected: Vec<u64> = (written - kept.min(written)..=written).map(|n| n * 2 + 2).collect();
+        assert_eq!(seqs, expected);
+        assert!(launch.export.messages.iter().rev().skip(1).all(|message| !message.trigger));
+        world.settle();
+        let capped =
+            |state: &MessageState| matches!(state, MessageState::Completed { how: Completion::ContextCapped, .. });
+        let states: Vec<bool> = world.all_messages().iter().map(|(_, message)| capped(&message.state)).collect();
+        let count = usize::try_from(written.saturating_sub(kept)).unwrap();
+        assert_eq!(states.iter().filter(|capped| **capped).count(), count);
+        assert!(states[..count].iter().all(|capped| *capped), "the oldest");
+        assert_eq!(world.outside.settled.len(), count);
+    }
+}
+
+/// More messages than a mailbox holds at once follow turn by turn.
+#[test]
+fn many_messages_follow_each_other() {
+    let mut world = World::of(ONE);
+    for n in 0..250 {
+        world.inject(&event(&n.to_string(), "x", ""));
+        world.lose_effects();
+    }
+    world.sweep();
+    world.settle();
+    world.restart();
+    world.settle();
+    let number = world.session(S).live.unwrap_or_else(|| panic!("nothing runs"));
+    assert_eq!(world.outside.inbox[&S].len(), 200);
+    for seq in (2..=500).step_by(2) {
+        assert!(world.outside.inbox[&S].contains_key(&seq), "{seq}");
+        let turn = world.outside.write(S, vec![claim(seq, number), end(seq, number, vec![])]);
+        world.put(turn);
+        world.settle();
+    }
+    assert!(world.outside.inbox[&S].is_empty());
+}
+
+/// A claim of everything at once is given back in pieces, and only then the next one starts.
+#[test]
+fn many_claims_are_reset_in_pieces() {
+    let policy = Policy { rows_per_input: 40, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    world.apply(ONE);
+    for n in 0..35 {
+        world.inject(&event(&n.to_string(), "x", ""));
+    }
+    world.settle();
+    let claims = world.outside.write(S, (1..=35).map(|n| claim(2 * n, 1)).collect());
+    world.put(claims);
+    world.settle();
+    let gone = world.outside.end(S, 1, Exit::Signal(9));
+    world.put(gone);
+    let mut pieces = 0;
+    while world.session(S).live == Some(1) {
+        let effect = world.effects.pop_front().unwrap();
+        pieces += u32::from(matches!(effect, Effect::CollectRest(..)));
+        for input in world.outside.perform(effect) {
+            world.put(input);
+        }
+        world.assert_sound();
+    }
+    assert_eq!(pieces, 4);
+    assert!(world.all_messages().iter().all(|(_, message)| message.tries == 1));
+}
+
+/// Words of the runtime about incarnations that are not, and about the one that is, twice.
+#[test]
+fn the_runtime_may_repeat_itself() {
+    let mut world = running();
+    let before = world.text();
+    for event in [
+        RuntimeEvent::Running(S, 1),
+        RuntimeEvent::Running(S, 9),
+        RuntimeEvent::Running(SessionId::new(9), 1),
+        RuntimeEvent::Gone { session: S, incarnation: 2, exit: Exit::Unknown, stderr_tail: String::new() },
+        RuntimeEvent::Gone {
+            session: SessionId::new(9),
+            incarnation: 1,
+            exit: Exit::Unknown,
+            stderr_tail: String::new(),
+        },
+    ] {
+        world.put(Input::Runtime(event));
+        assert_eq!(world.text(), before);
+    }
+    world.put(Input::Sweep(vec![progress(S, 2), progress(SessionId::new(9), 1)]));
+    assert_eq!(world.text(), before);
+    world.put(gone(S, 1, Exit::Code(3)));
+    let collecting = world.text();
+    world.put(gone(S, 1, Exit::Unknown));
+    assert_eq!(world.text(), collecting, "how it ended is known already");
+}
+
+/// One damaged row stops what needs it; everything else goes on, and the sweep says what is wrong.
+#[test]
+fn a_damaged_row_stops_nobody_else() {
+    let mut world = World::of(&per_thread("max_parallel = 9"));
+    threads(&mut world, &["a", "b", "c"]);
+    world.settle();
+    for session in 1..=3 {
+        let session = SessionId::new(session);
+        let claims = world.outside.write(session, vec![claim(2, 1)]);
+        world.put(claims);
+        world.put(gone(session, 1, Exit::Code(1)));
+    }
+    world.outside.running.clear();
+    world.settle();
+    let lost = world.message(MessageId::new(2));
+    world.store().write(|db, txn| db.messages.delete(txn, &MessageId::new(2)).map(drop)).unwrap();
+    world.pass(Millis::seconds(5));
+    let applied = world.try_put(Input::Sweep(vec![])).unwrap();
+    assert!(applied.problems.iter().any(|problem| problem.contains("ms2")), "{:?}", applied.problems);
+    world.settle();
+    assert_eq!(live(&world), [1, 3]);
+    // And a start.
+    world.outside.running.clear();
+    world.restart();
+    world.settle();
+    assert_eq!(live(&world), [1, 3]);
+    world.store().write(|db, txn| db.messages.put(txn, &MessageId::new(2), &lost)).unwrap();
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    world.settle();
+    assert_eq!(live(&world), [1, 2, 3], "mended, it goes on where it was");
+}

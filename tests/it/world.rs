@@ -1,0 +1,294 @@
+//! A world around the real engine: a store in a directory of its own, a clock that only tests move, and an outside
+//! (mailboxes, runtime, channels) that does what effects ask for when a test lets it.
+
+pub(crate) mod outside;
+mod shown;
+
+use std::collections::VecDeque;
+
+use hearth::channel::event;
+use hearth::config::file;
+use hearth::engine::Applied;
+use hearth::engine::commit::{Engine, Submission};
+use hearth::model::configure::{Change, Configure};
+use hearth::model::delivery::Outbound;
+use hearth::model::entity::Origin;
+use hearth::model::id::{MessageId, OutboundId, SessionId};
+use hearth::model::incarnation::Incarnation;
+use hearth::model::message::{Message, MessageState};
+use hearth::model::policy::Policy;
+use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
+use hearth::model::session::Session;
+use hearth::model::{Awake, Effect, Input, Millis, Moment, Timestamp};
+use hearth::state::{self, Error, Read, Store, Tables};
+
+pub(crate) use outside::Outside;
+use shown::{effect_line, reply_line};
+
+/// When every world begins.
+pub(crate) const NOON: &str = "2026-04-20T12:00:00Z";
+
+/// The engine with a store, a clock and an outside.
+pub(crate) struct World {
+    engine: Engine,
+    _dir: tempfile::TempDir,
+    wall: i64,
+    awake: Awake,
+    /// What has to be done outside, in order.
+    pub(crate) effects: VecDeque<Effect>,
+    /// Who does it.
+    pub(crate) outside: Outside,
+    /// What was put in and what came of it, for snapshots.
+    log: Vec<String>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Policy::STANDARD, |_| {})
+    }
+
+    /// A world with other constants, or another store.
+    pub(crate) fn with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
+        options.map_bytes = Some(256 << 20);
+        options.margin_bytes = 0;
+        change(&mut options);
+        let store = Store::open(dir.path(), options).unwrap();
+        let run = store.begin_run().unwrap();
+        Self {
+            engine: Engine::new(store, policy, b"/data/groups".to_vec()),
+            _dir: dir,
+            wall: Timestamp::parse(NOON).unwrap().millis(),
+            awake: Awake::new(run, 0),
+            effects: VecDeque::new(),
+            outside: Outside::default(),
+            log: Vec::new(),
+        }
+    }
+
+    /// A world with this configuration.
+    pub(crate) fn of(toml: &str) -> Self {
+        let mut world = Self::new();
+        world.apply(toml);
+        world
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment { wall: Timestamp::from_millis(self.wall), awake: self.awake }
+    }
+
+    /// Time passes while the machine is awake.
+    pub(crate) fn pass(&mut self, length: Millis) {
+        self.wall += i64::try_from(length.get()).unwrap();
+        self.awake = self.awake.plus(length);
+    }
+
+    /// The wall clock moves, awake time does not: a suspended machine, or a clock that was set.
+    pub(crate) fn step_clock(&mut self, ms: i64) {
+        self.wall += ms;
+    }
+
+    /// The daemon dies with everything it had in memory and starts again; `outside` tells what its agents do.
+    pub(crate) fn restart(&mut self) {
+        self.effects.clear();
+        self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
+        self.put(Input::Start);
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.engine.store()
+    }
+
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Tables, &Read<'_>) -> Result<T, Error>) -> T {
+        self.store().read(look).unwrap()
+    }
+
+    /// Puts inputs in as one group.
+    pub(crate) fn group(&mut self, inputs: Vec<Input>) -> Vec<Result<Applied, Error>> {
+        let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
+        let answers = self.engine.commit(&group, self.now()).unwrap();
+        for applied in answers.iter().flatten() {
+            self.effects.extend(applied.effects.iter().cloned());
+        }
+        answers
+    }
+
+    /// Puts one input in; its effects wait to be performed.
+    pub(crate) fn try_put(&mut self, input: Input) -> Result<Applied, Error> {
+        self.log.push(format!("> {}", shown::input_line(&input)));
+        let answer = self.group(vec![input]).pop().unwrap();
+        match &answer {
+            Ok(applied) => {
+                self.log.extend(reply_line(&applied.reply).lines().map(|line| format!("  {line}")));
+                self.log.extend(applied.effects.iter().map(|effect| format!("  => {}", effect_line(effect))));
+            }
+            Err(error) => self.log.push(format!("  !! {error}")),
+        }
+        answer
+    }
+
+    pub(crate) fn put(&mut self, input: Input) -> Reply {
+        self.try_put(input).unwrap().reply
+    }
+
+    /// Asks what an input would do.
+    pub(crate) fn dry_run(&self, input: Input) -> Applied {
+        self.engine.commit(&[Submission { input, dry_run: true }], self.now()).unwrap().pop().unwrap().unwrap()
+    }
+
+    pub(crate) fn sweep(&mut self) {
+        self.put(Input::Sweep(self.outside.observations()));
+    }
+
+    /// Performs what waits outside, and what follows from it, until nothing follows any more.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let Some(effect) = self.effects.pop_front() else { return };
+            for input in self.outside.perform(effect) {
+                self.put(input);
+            }
+        }
+        panic!("effects and inputs follow each other for ever: {:?}", self.effects);
+    }
+
+    /// Nobody performs what waits.
+    pub(crate) fn lose_effects(&mut self) {
+        self.effects.clear();
+    }
+
+    pub(crate) fn configure(&mut self, changes: Vec<Change>) -> Result<Vec<ChangeReport>, Refusal> {
+        match self.put(Input::Configure(Configure { changes, origin: Origin::Runtime })) {
+            Reply::Configured(reports) => Ok(reports),
+            Reply::Refused(refusal) => Err(refusal),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Applies a `hearth.toml` (without its first line) that has to be right.
+    pub(crate) fn apply(&mut self, toml: &str) -> Vec<ChangeReport> {
+        match self.put(Input::Configure(configuration(toml))) {
+            Reply::Configured(reports) => reports,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Takes in an event that has to be one.
+    pub(crate) fn inject(&mut self, json: &str) -> RouteReport {
+        match self.put(inbound(json)) {
+            Reply::Routed(report) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn message(&self, id: MessageId) -> Message {
+        self.read(|db, txn| db.messages.require(txn, &id))
+    }
+
+    pub(crate) fn state_of(&self, id: MessageId) -> MessageState {
+        self.message(id).state
+    }
+
+    pub(crate) fn outbound(&self, id: OutboundId) -> Outbound {
+        self.read(|db, txn| db.outbound.require(txn, &id))
+    }
+
+    /// Everything on its way out or out, oldest first.
+    pub(crate) fn all_outbound(&self) -> Vec<(OutboundId, Outbound)> {
+        self.read(|db, txn| db.outbound.iter(txn)?.collect())
+    }
+
+    pub(crate) fn all_messages(&self) -> Vec<(MessageId, Message)> {
+        self.read(|db, txn| db.messages.iter(txn)?.collect())
+    }
+
+    pub(crate) fn session(&self, id: SessionId) -> Session {
+        self.read(|db, txn| {
+            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &id)?;
+            db.sessions.require(txn, &(fingerprint, discriminator, id))
+        })
+    }
+
+    pub(crate) fn incarnation(&self, session: SessionId, number: u32) -> Incarnation {
+        self.read(|db, txn| db.incarnations.require(txn, &(session, number)))
+    }
+
+    /// What is remembered of a session and of a message, as text.
+    pub(crate) fn journal(&self) -> Vec<String> {
+        self.read(|db, txn| {
+            db.journal.iter(txn)?.map(|row| row.map(|(_, entry)| format!("{:?}", entry.event))).collect()
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        state::dump::to_text(self.store().reader(), true).unwrap()
+    }
+
+    /// Everything that is wrong with the store.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        let found = state::check::check_in_parts(self.store().reader()).unwrap();
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    pub(crate) fn assert_sound(&self) {
+        let violations = self.violations();
+        assert!(violations.is_empty(), "{}\n{}", violations.join("\n"), self.text());
+    }
+
+    /// Forgets what happened so far, for a snapshot of what comes now.
+    pub(crate) fn begin_script(&mut self) {
+        self.log.clear();
+    }
+
+    /// What happened, and the whole store, against the snapshot of this name.
+    pub(crate) fn check(&self, name: &str) {
+        insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.assert_sound();
+        }
+    }
+}
+
+/// A `hearth.toml` without its first line.
+pub(crate) fn configuration(toml: &str) -> Configure {
+    file::parse("hearth.toml", &format!("schema = 1\n{toml}")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn inbound(json: &str) -> Input {
+    Input::Inbound(Box::new(event::parse(json.as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"))))
+}
+
+/// An event of chat `C` on `net` that says something: `id` is the platform's, `more` further fields of the message.
+pub(crate) fn event(id: &str, text: &str, more: &str) -> String {
+    event_in(("net", "C", None), (id, text, "\"senderId\":\"ann\",\"senderName\":\"Ann\""), more)
+}
+
+/// An event of any chat: channel, chat and thread; id, text and further fields of the content; fields of the message.
+pub(crate) fn event_in(place: (&str, &str, Option<&str>), said: (&str, &str, &str), more: &str) -> String {
+    let thread = place.2.map_or_else(String::new, |thread| format!(r#","threadId":"{thread}""#));
+    let content = [format!(r#""text":{:?}"#, said.1), said.2.to_owned()].join(",");
+    let (content, comma) = (content.trim_end_matches(','), if more.is_empty() { "" } else { "," });
+    format!(
+        r#"{{"channelType":"{}","platformId":"{}"{thread},"message":{{"id":"{}","content":{{{content}}}{comma}{more}}}}}"#,
+        place.0, place.1, said.0
+    )
+}
+
+/// One agent `main` that takes everything said in the public chat `C` on `net`.
+pub(crate) const ONE: &str = r#"
+[[agents]]
+folder = "main"
+[[chats]]
+channel = "net"
+platform_id = "C"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;

@@ -1,0 +1,223 @@
+//! What is outside the engine: mailboxes with the agents that use them, the runtime, the channels. All in memory and in
+//! order; a test decides what the agents say and which effects are never carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth::model::content::RawJson;
+use hearth::model::delivery::{Delivery, DeliveryResult};
+use hearth::model::effect::{Effect, Export, ExportedMessage, Settled};
+use hearth::model::id::{OutboundId, SessionId};
+use hearth::model::incarnation::Exit;
+use hearth::model::input::{Input, RuntimeEvent};
+use hearth::model::mailbox::{Answer, Collection, Found, Observation, ObservedState, Record, Said, Target};
+
+/// What a channel says of a delivery.
+pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
+
+/// Mailboxes, runtime and channels.
+pub(crate) struct Outside {
+    /// Files that lie in the host's half of each session's mailbox.
+    pub(crate) inbox: BTreeMap<SessionId, BTreeMap<u64, ExportedMessage>>,
+    /// The smallest number an agent may use, as its context says.
+    pub(crate) numbers: BTreeMap<SessionId, u64>,
+    /// What agents wrote and nobody has collected, as it would be collected.
+    pub(crate) written: BTreeMap<SessionId, Vec<Found>>,
+    /// Incarnations that run.
+    pub(crate) running: BTreeMap<SessionId, u32>,
+    /// Every incarnation that ever ran.
+    pub(crate) launched: Vec<(SessionId, u32)>,
+    /// Every attempt to deliver, in order.
+    pub(crate) attempts: Vec<OutboundId>,
+    /// What people saw, in order: the channel takes the id as an idempotency key.
+    pub(crate) shown: Vec<(OutboundId, String)>,
+    /// What sources of messages were told.
+    pub(crate) settled: Vec<Settled>,
+    /// What the channels say; none: nothing is ever heard of the attempt.
+    pub(crate) channel: Channel,
+    /// Whether the runtime can start anything.
+    pub(crate) startable: bool,
+    seen: BTreeSet<OutboundId>,
+}
+
+impl Default for Outside {
+    fn default() -> Self {
+        Self {
+            inbox: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            written: BTreeMap::new(),
+            running: BTreeMap::new(),
+            launched: Vec::new(),
+            attempts: Vec::new(),
+            shown: Vec::new(),
+            settled: Vec::new(),
+            channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
+            startable: true,
+            seen: BTreeSet::new(),
+        }
+    }
+}
+
+impl Outside {
+    /// Does what an effect asks for; returns what is heard of it.
+    pub(crate) fn perform(&mut self, effect: Effect) -> Vec<Input> {
+        match effect {
+            Effect::Export(export) => {
+                self.export(*export);
+                vec![]
+            }
+            Effect::Discard(discard) => {
+                let inbox = self.inbox.entry(discard.session).or_default();
+                inbox.retain(|seq, _| !discard.seqs.contains(seq));
+                let written = self.written.entry(discard.session).or_default();
+                written.retain(|found| found.files.iter().any(|file| !discard.agent_files.contains(file)));
+                vec![]
+            }
+            Effect::Launch(launch) => {
+                self.export(launch.export);
+                if !self.startable {
+                    return vec![gone(launch.session, launch.incarnation, Exit::NotStarted("no such program".into()))];
+                }
+                self.launch(launch.session, launch.incarnation)
+            }
+            Effect::Stop(session, number) => vec![self.end(session, number, Exit::Signal(15))],
+            Effect::Inquire(session, number) => match self.running.get(&session) {
+                Some(running) if *running == number => vec![Input::Runtime(RuntimeEvent::Running(session, number))],
+                _ => vec![gone(session, number, Exit::Unknown)],
+            },
+            Effect::CollectRest(session, number) => {
+                vec![Input::Collected(Collection { session, found: self.files_of(session), closes: Some(number) })]
+            }
+            Effect::Deliver(delivery) => self.deliver(&delivery).into_iter().collect(),
+            Effect::Settled(settled) => {
+                self.settled.push(settled);
+                vec![]
+            }
+            Effect::Continue(rest) => vec![Input::Continue(rest)],
+        }
+    }
+
+    /// As runtimes do it: what runs is not started again, and what is gone never is.
+    fn launch(&mut self, session: SessionId, number: u32) -> Vec<Input> {
+        let known = self.launched.contains(&(session, number));
+        if known && self.running.get(&session) != Some(&number) {
+            return vec![gone(session, number, Exit::Unknown)];
+        }
+        if !known {
+            let other = self.running.insert(session, number);
+            assert_eq!(other, None, "{session} runs twice");
+            self.launched.push((session, number));
+        }
+        vec![Input::Runtime(RuntimeEvent::Running(session, number))]
+    }
+
+    fn export(&mut self, export: Export) {
+        self.numbers.insert(export.session, export.context.next_number);
+        let inbox = self.inbox.entry(export.session).or_default();
+        if export.exact {
+            inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));
+        }
+        for message in export.messages {
+            inbox.entry(message.seq).or_insert(message);
+        }
+    }
+
+    fn deliver(&mut self, delivery: &Delivery) -> Option<Input> {
+        self.attempts.push(delivery.id);
+        let result = (self.channel)(delivery);
+        let shown = matches!(result, Some(DeliveryResult::Delivered { .. } | DeliveryResult::Uncertain(_)) | None);
+        if shown && self.seen.insert(delivery.id) {
+            self.shown.push((delivery.id, delivery.text.clone()));
+        }
+        result.map(|result| Input::Delivered(delivery.id, result))
+    }
+
+    /// Ends an incarnation; what the runtime says of it.
+    pub(crate) fn end(&mut self, session: SessionId, number: u32, exit: Exit) -> Input {
+        if self.running.get(&session) == Some(&number) {
+            self.running.remove(&session);
+            return gone(session, number, exit);
+        }
+        gone(session, number, Exit::Unknown)
+    }
+
+    /// What lies in a mailbox; it stays there until it is discarded.
+    pub(crate) fn files_of(&self, session: SessionId) -> Vec<Found> {
+        self.written.get(&session).cloned().unwrap_or_default()
+    }
+
+    /// An agent writes files; returns what a look into the mailbox would find now.
+    pub(crate) fn write(&mut self, session: SessionId, found: Vec<Found>) -> Input {
+        self.written.entry(session).or_default().extend(found);
+        Input::Collected(Collection { session, found: self.files_of(session), closes: None })
+    }
+
+    /// Everything that runs has a beating heart.
+    pub(crate) fn observations(&self) -> Vec<Observation> {
+        let beat = |(session, incarnation): (&SessionId, &u32)| Observation {
+            session: *session,
+            incarnation: *incarnation,
+            beat: true,
+            state: None,
+        };
+        self.running.iter().map(beat).collect()
+    }
+}
+
+pub(crate) fn gone(session: SessionId, incarnation: u32, exit: Exit) -> Input {
+    Input::Runtime(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() })
+}
+
+/// The file by which an incarnation says that it works on a message.
+pub(crate) fn claim(seq: u64, incarnation: u32) -> Found {
+    let file = format!("ack/{seq}.{incarnation}.processing.json");
+    Found { record: Record::Claim { seq, incarnation }, files: vec![file] }
+}
+
+/// The files by which an incarnation ends a turn with answers.
+pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> Found {
+    let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
+    files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
+    let answers = answers.into_iter().map(Answer::Read).collect();
+    Found { record: Record::End { seq, also: vec![], incarnation, error: None, answers }, files }
+}
+
+/// The file by which an incarnation says that a turn failed.
+pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> Found {
+    let file = format!("ack/{seq}.{incarnation}.failed.json");
+    let error = Some(error.to_owned());
+    Found { record: Record::End { seq, also: vec![], incarnation, error, answers: vec![] }, files: vec![file] }
+}
+
+/// Something an incarnation says; `number` names it, too.
+pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: Target) -> Said {
+    let text = format!("words {number}");
+    Said {
+        wire_id: format!("out-{incarnation}-{number}"),
+        incarnation,
+        number,
+        in_reply_to,
+        to,
+        content: RawJson::trusted(format!(r#"{{"text":"{text}"}}"#)),
+        text,
+        files: vec![],
+        deliver_after: None,
+        request: None,
+    }
+}
+
+/// The file of something said at once.
+pub(crate) fn mid_turn(said: Said) -> Found {
+    let files = vec![format!("out/{}.json", said.wire_id)];
+    Found { record: Record::Said(said), files }
+}
+
+/// The file of a final answer that no ack names.
+pub(crate) fn leftover(said: Said) -> Found {
+    let files = vec![format!("out/{}.json", said.wire_id)];
+    Found { record: Record::Leftover(said), files }
+}
+
+/// A look at a state file that shows progress.
+pub(crate) fn progress(session: SessionId, incarnation: u32) -> Observation {
+    Observation { session, incarnation, beat: true, state: Some(ObservedState { tool: None, progress: true }) }
+}

@@ -1,0 +1,115 @@
+//! Inputs, replies and effects as lines of a snapshot.
+
+use hearth::model::delivery::DeliveryResult;
+use hearth::model::effect::{Effect, Export};
+use hearth::model::input::{Input, RuntimeEvent};
+use hearth::model::mailbox::{Collection, Record};
+use hearth::model::report::{Reply, WiringReport};
+
+pub(crate) fn input_line(input: &Input) -> String {
+    match input {
+        Input::Start => "start".to_owned(),
+        Input::Inbound(event) => {
+            let id = event.platform_message.as_ref().map_or("", |id| id.as_str());
+            format!(
+                "inbound {} {:?} {id}: {:?}",
+                event.source.channel,
+                event.source.platform_id.as_str(),
+                event.content.text
+            )
+        }
+        Input::Collected(collection) => collected(collection),
+        Input::Runtime(RuntimeEvent::Running(session, number)) => format!("{session}.{number} runs"),
+        Input::Runtime(RuntimeEvent::Gone { session, incarnation, exit, .. }) => {
+            format!("{session}.{incarnation} is gone: {exit:?}")
+        }
+        Input::Delivered(id, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
+        Input::Delivered(id, result) => format!("{id} was not delivered: {result:?}"),
+        Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
+        Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
+        Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
+        Input::Continue(rest) => format!("continue {rest:?}"),
+    }
+}
+
+fn collected(collection: &Collection) -> String {
+    let found: Vec<String> = collection.found.iter().map(|found| record(&found.record)).collect();
+    let closes = collection.closes.map_or_else(String::new, |number| format!(", the rest of incarnation {number}"));
+    format!("collected {}: [{}]{closes}", collection.session, found.join(", "))
+}
+
+fn record(record: &Record) -> String {
+    match record {
+        Record::Claim { seq, incarnation } => format!("claim {seq} by {incarnation}"),
+        Record::End { seq, incarnation, error, answers, .. } => {
+            format!("end {seq} by {incarnation}, error {error:?}, {} answers", answers.len())
+        }
+        Record::Said(said) => format!("said {}", said.wire_id),
+        Record::Leftover(said) => format!("leftover {}", said.wire_id),
+        Record::Unreadable { file, .. } => format!("unreadable {file}"),
+    }
+}
+
+pub(crate) fn reply_line(reply: &Reply) -> String {
+    match reply {
+        Reply::Done | Reply::Swept(_) => "done".to_owned(),
+        Reply::Refused(refusal) => format!("refused {}: {}", refusal.code, refusal.message),
+        Reply::Routed(report) => {
+            let reason = report.reason.map_or("", |reason| reason.as_str());
+            let chat = report.chat.map_or_else(|| "no chat".to_owned(), |chat| chat.to_string());
+            let mut text = format!("{} {reason} ({chat})", report.outcome.as_str());
+            for wiring in &report.wirings {
+                text.push_str(&format!("\n- {}", wiring_line(wiring)));
+            }
+            text
+        }
+        Reply::Configured(reports) => {
+            let lines: Vec<String> =
+                reports.iter().map(|report| format!("{} {}", report.entity, report.action.as_str())).collect();
+            lines.join("\n")
+        }
+    }
+}
+
+fn wiring_line(report: &WiringReport) -> String {
+    let stored = match (report.session, report.message) {
+        (Some(session), Some(message)) => format!(" {session} {message}"),
+        _ => String::new(),
+    };
+    format!("{}: {} {}{stored}", report.agent, report.decision.as_str(), report.why)
+}
+
+pub(crate) fn effect_line(effect: &Effect) -> String {
+    match effect {
+        Effect::Export(export) => format!("export {}", export_line(export)),
+        Effect::Discard(discard) => format!("discard {} {:?} {:?}", discard.session, discard.seqs, discard.agent_files),
+        Effect::Launch(launch) => {
+            format!(
+                "launch {}.{} {}, {}",
+                launch.session,
+                launch.incarnation,
+                launch.folder,
+                export_line(&launch.export)
+            )
+        }
+        Effect::Stop(session, number) => format!("stop {session}.{number}"),
+        Effect::Inquire(session, number) => format!("inquire {session}.{number}"),
+        Effect::CollectRest(session, number) => format!("collect the rest of {session}.{number}"),
+        Effect::Deliver(delivery) => {
+            let to = &delivery.to;
+            format!("deliver {} to {}/{}: {:?}", delivery.id, to.channel, to.platform_id, delivery.text)
+        }
+        Effect::Settled(settled) => format!("settled {}: {:?} {:?}", settled.message, settled.state, settled.answers),
+        Effect::Continue(rest) => format!("continue {rest:?}"),
+    }
+}
+
+fn export_line(export: &Export) -> String {
+    let messages: Vec<String> = export
+        .messages
+        .iter()
+        .map(|message| format!("{}{}", message.seq, if message.trigger { "" } else { " (context)" }))
+        .collect();
+    let exact = if export.exact { "exactly " } else { "" };
+    format!("{} v{} {exact}[{}]", export.session, export.context.version, messages.join(", "))
+}
