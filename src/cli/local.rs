@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::Failure;
 use crate::clock;
-use crate::config::Paths;
+use crate::config::{Paths, seams};
 use crate::daemon::{self, groups_path, open_store};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::input::Input;
-use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::socket::client::{Client, Error};
@@ -68,7 +67,7 @@ fn open(paths: &Paths) -> Result<Local, daemon::Error> {
         super::out::note(&format!("warning: {warning}"));
     }
     let run = store.read(|db, txn| db.meta.require(txn, &()))?.runs;
-    Ok(Local { engine: Engine::new(store, Policy::STANDARD, groups_path(paths)), run })
+    Ok(Local { engine: Engine::new(store, seams::policy(), groups_path(paths)), run })
 }
 
 impl Local {

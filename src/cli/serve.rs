@@ -7,10 +7,9 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Done;
-use crate::config::Paths;
+use super::{Done, Failure, local};
+use crate::config::{Paths, seams};
 use crate::daemon::{Daemon, Error};
-use crate::model::policy::Policy;
 use crate::socket::server::{self, Serving};
 
 /// A daemon with its socket, in this process.
@@ -22,7 +21,11 @@ pub(super) struct Served {
 
 /// Runs a daemon until it is told to stop.
 pub(super) fn run(paths: &Paths) -> Done {
-    let served = Served::start(paths)?;
+    let served = local::daemon_or(paths, |_| None, || Served::start(paths).map(Some))?;
+    let Some(served) = served else {
+        let data = paths.data().display();
+        return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
+    };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
     let daemon = &served.daemon;
     served.tokio.block_on(async {
@@ -43,7 +46,7 @@ impl Served {
     /// Starts a daemon and its socket.
     pub(super) fn start(paths: &Paths) -> Result<Self, Error> {
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
-        let daemon = Daemon::start(paths, Policy::STANDARD)?;
+        let daemon = Daemon::start(paths, seams::policy())?;
         for warning in daemon.store().warnings() {
             tracing::warn!("{warning}");
         }
@@ -52,7 +55,10 @@ impl Served {
         let inside = tokio.enter();
         let listener = server::bind(socket).map_err(|source| failed(socket, source))?;
         let note = paths.socket_note();
-        std::fs::write(&note, socket.as_os_str().as_bytes()).map_err(|source| failed(&note, source))?;
+        if let Err(error) = std::fs::write(&note, socket.as_os_str().as_bytes()) {
+            // Clients with the same runtime directory find it all the same.
+            tracing::warn!(note = %note.display(), %error, "where the daemon listens could not be noted");
+        }
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
         Ok(Self { daemon, serving, tokio })

@@ -20,9 +20,9 @@ pub fn child_path() -> OsString {
     std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// A variable that names a directory. Unset and empty are the same, as in the XDG specification.
+/// A variable that names a file or a directory. Unset and empty are the same, as in the XDG specification.
 #[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
-pub(super) fn directory(name: &str) -> Option<PathBuf> {
+pub(super) fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 

@@ -6,6 +6,7 @@
 pub mod env;
 pub mod file;
 pub mod paths;
+pub mod seams;
 
 pub use file::BadFile;
 pub use paths::{BadPlace, Paths};

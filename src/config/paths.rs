@@ -107,12 +107,12 @@ impl Paths {
     /// [`BadPlace`] when there is nowhere to go, or no socket path is short enough.
     pub fn find(flag: Option<&Path>) -> Result<Self, BadPlace> {
         let uid = rustix::process::geteuid().as_raw();
-        let runtime = env::directory("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
+        let runtime = env::path("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
         Self::decide(Sources {
             flag: flag.map(Path::to_owned),
-            hearth_data: env::directory("HEARTH_DATA"),
-            xdg_data: env::directory("XDG_DATA_HOME"),
-            home: env::directory("HOME"),
+            hearth_data: env::path("HEARTH_DATA"),
+            xdg_data: env::path("XDG_DATA_HOME"),
+            home: env::path("HOME"),
             runtime: Some(runtime),
             tmp: "/tmp".into(),
             uid,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::crash;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
 use crate::config::Paths;
@@ -157,8 +158,13 @@ impl Mailroom {
 
     fn carry_out(&self, job: Job) {
         let (session, done) = match job {
-            Job::Export(export) => (export.session, self.mailboxes.export(&export, TIMEZONE)),
-            Job::Discard(discard) => (discard.session, self.mailboxes.discard(&discard)),
+            Job::Export(export) => {
+                crash::point("export");
+                let done = self.mailboxes.export(&export, TIMEZONE);
+                crash::point("exported");
+                (export.session, done)
+            }
+            Job::Discard(discard) => (discard.session, self.discard(discard)),
             Job::Launch(launch) => return self.launch(&launch),
             Job::Collect(session) => {
                 lock(&self.to_collect).remove(&session);
@@ -179,14 +185,27 @@ impl Mailroom {
         }
     }
 
+    fn discard(&self, discard: Discard) -> Result<(), Error> {
+        crash::point("discard");
+        if crash::is_at("discarded-half") {
+            self.mailboxes.discard(&Discard { agent_files: Vec::new(), ..discard.clone() })?;
+            crash::point("discarded-half");
+        }
+        let done = self.mailboxes.discard(&discard);
+        crash::point("discarded");
+        done
+    }
+
     fn launch(&self, launch: &Launch) {
         let (session, incarnation) = (launch.session, launch.incarnation);
+        crash::point("launch");
         if let Err(error) = self.mailboxes.export(&launch.export, TIMEZONE) {
             let exit = Exit::NotStarted(format!("its mailbox cannot be made ready: {error}"));
             let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
             return self.around.inbox.push(Item::of(Input::Runtime(gone)));
         }
         self.follow(session, incarnation);
+        crash::point("launch-exported");
         self.around.runtime.ensure(Spec {
             session,
             incarnation,
@@ -196,6 +215,7 @@ impl Mailroom {
             settings: launch.settings.clone(),
             session_name: launch.session_name,
         });
+        crash::point("launched");
     }
 
     /// Reads a mailbox and waits until the engine has taken in what was found, so that the next look does not find the
@@ -211,6 +231,7 @@ impl Mailroom {
         if collected.collection.found.is_empty() && collected.collection.closes.is_none() {
             return Ok(());
         }
+        crash::point(if closes.is_none() { "collected" } else { "collected-rest" });
         let (answer, heard) = tokio::sync::oneshot::channel();
         let mut item = Item::of(Input::Collected(collected.collection));
         item.answer = Some(answer);

@@ -5,8 +5,6 @@
 //! them and hands the effects on. Nothing else writes.
 
 use std::collections::HashMap;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Clock};
-use crate::config::{BadPlace, Paths, env};
+use crate::config::{BadPlace, Paths, env, seams};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::input::Input;
@@ -26,6 +24,7 @@ use crate::runtime::Runtime;
 use crate::runtime::process::{ProcessRuntime, Setup};
 use crate::state::{self, Store};
 
+mod crash;
 mod desk;
 mod inbox;
 mod mailroom;
@@ -33,6 +32,7 @@ mod perform;
 pub mod selftest;
 pub mod setup;
 mod stop;
+mod token;
 
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
@@ -111,7 +111,10 @@ impl Daemon {
         let stop = Arc::new(Stop::default());
         let mailroom = Mailroom::open(paths, &install, Around::new(&inbox, &runtime, &stop))?;
         let outcomes = Arc::clone(&inbox);
-        let delivered = move |id, result| outcomes.push(Item::of(Input::Delivered(id, result)));
+        let delivered = move |id, result| {
+            crash::point("delivered");
+            outcomes.push(Item::of(Input::Delivered(id, result)));
+        };
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
         let channels = HashMap::from([(ChannelName::new(terminal::NAME)?, terminal::as_channel(&terminals))]);
         let daemon = Arc::new(Self {
@@ -122,7 +125,7 @@ impl Daemon {
             runtime: Arc::clone(&runtime),
             terminals,
             paths: paths.clone(),
-            token: write_token(paths)?,
+            token: token::renew(&paths.token())?,
             stop,
             engine_thread: Mutex::default(),
         });
@@ -146,11 +149,14 @@ impl Daemon {
         while let Some(items) = self.inbox.take(GROUP_MAX) {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
+            crash::point("taken");
             match self.engine.commit(&group, self.clock.now()) {
                 Ok(done) => {
+                    crash::point("committed");
                     for (answer, to) in done.into_iter().zip(answers) {
                         answer_and_perform(world, answer, to);
                     }
+                    crash::point("performed");
                 }
                 Err(error) => {
                     tracing::error!(%error, "the store failed");
@@ -272,7 +278,9 @@ impl Daemon {
             // A panic of it is known already.
             drop(engine.join());
         }
+        crash::point("stopped-engine");
         self.runtime.shut_down();
+        crash::point("stopped-agents");
         match self.stop.reason() {
             Some(reason) => Err(Error::Failed(reason)),
             None => Ok(()),
@@ -319,12 +327,15 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
 }
 
 fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
-    let program = this_program()?;
+    let program = seams::runner().map_or_else(this_program, Ok)?;
     let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
     let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
     setup.guarded = guarded(paths);
     let inbox = Arc::clone(inbox);
-    let events = move |event| inbox.push(Item::of(Input::Runtime(event)));
+    let events = move |event| {
+        crash::point("runtime-event");
+        inbox.push(Item::of(Input::Runtime(event)));
+    };
     Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
 }
 
@@ -333,25 +344,6 @@ fn guarded(paths: &Paths) -> Vec<PathBuf> {
     let home = env::env_lookup("HOME").map(PathBuf::from);
     let home = home.map(|home| home.canonicalize().unwrap_or(home));
     [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
-}
-
-/// A new token for every start, in a file only its owner can read.
-fn write_token(paths: &Paths) -> Result<String, Error> {
-    let bytes: [u8; 32] = clock::entropy().map_err(Error::Entropy)?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = paths.token();
-    let failed = |source| Error::Io { path: path.clone(), source };
-    let temporary = path.with_extension("new");
-    if let Err(error) = std::fs::remove_file(&temporary)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(failed(error));
-    }
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
-    file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&temporary, &path).map_err(failed)?;
-    Ok(token)
 }
 
 /// This program, also after its file was replaced by an upgrade.

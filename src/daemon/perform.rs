@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::crash;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
 use crate::channel::Channel;
@@ -38,7 +39,10 @@ impl World {
                 self.runtime.inquire(session, number);
             }
             Effect::Deliver(delivery) => match self.channels.get(&delivery.to.channel) {
-                Some(channel) => channel.deliver(*delivery),
+                Some(channel) => {
+                    crash::point("attempted");
+                    channel.deliver(*delivery);
+                }
                 None => self.inbox.push(Item::of(Input::Delivered(delivery.id, DeliveryResult::NoAdapter))),
             },
             Effect::Settled(settled) => {

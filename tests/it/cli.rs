@@ -204,7 +204,7 @@ fn a_daemon_is_alone_with_its_data() {
     host.start();
     let second = host.run(&["run"], b"");
     assert_eq!(second.code, Some(1), "{second:#?}");
-    assert!(second.stderr.contains("is in use by process"), "{second:#?}");
+    assert!(second.stderr.contains("is running for"), "{second:#?}");
     // A daemon that was started with another runtime directory is found all the same.
     let mut command = host.command(&["chat", "found you"]);
     command.env_remove("XDG_RUNTIME_DIR");

@@ -8,6 +8,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hearth::state::Reader;
+use hearth::state::check::check_in_parts;
+use hearth::state::dump::{Format, Options, dump};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -30,6 +33,7 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -126,9 +130,19 @@ impl Host {
         self.daemon = Some(Running::start(self.command(&["run"]), b""));
     }
 
+    /// The daemon that was started last, if it was not waited for.
+    pub(crate) fn daemon(&mut self) -> Option<&mut Running> {
+        self.daemon.as_mut()
+    }
+
     /// Kills the daemon at once, as a power cut would.
     pub(crate) fn kill(&mut self) {
         self.daemon.take().expect("no daemon was started").signal(Signal::KILL).end();
+    }
+
+    /// Waits until the daemon ended by itself.
+    pub(crate) fn ended(&mut self) -> Ended {
+        self.daemon.take().expect("no daemon was started").end()
     }
 
     /// Asks the daemon to stop and waits until it did.
@@ -137,10 +151,15 @@ impl Host {
     }
 
     /// Rows of a table with their texts.
+    ///
+    /// This is what `hearth-dump` does, without the cost of a process: it is asked again and again.
     pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
-        let dump = self.dump(&["--table", table, "--json", "--bodies"]);
-        assert_eq!(dump.code, Some(0), "{dump:#?}");
-        dump.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let options = Options { format: Format::Json, table: Some(table.to_owned()), bodies: true };
+        let mut text = Vec::new();
+        let reader = Reader::open(&self.data()).unwrap();
+        let summary = dump(&reader, &options, &mut text).unwrap();
+        assert_eq!(summary.unreadable, 0, "{table}");
+        String::from_utf8(text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// `hearth-dump` on this data directory.
@@ -178,10 +197,10 @@ impl Host {
         serde_json::from_str(&self.done(&["status", "--json"], b"")).unwrap()
     }
 
-    /// The store agrees with itself.
+    /// The store agrees with itself: what `hearth check` finds out.
     pub(crate) fn check(&self) {
-        let check = self.run(&["check"], b"");
-        assert_eq!(check.code, Some(0), "{check:#?}");
+        let violations = check_in_parts(&Reader::open(&self.data()).unwrap()).unwrap();
+        assert!(violations.is_empty(), "{violations:#?}");
     }
 }
 
@@ -278,7 +297,8 @@ impl Running {
         wait_for("the output", || {
             (Arc::strong_count(&self.stdout) == 1 && Arc::strong_count(&self.stderr) == 1).then_some(())
         });
-        Ended { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        Ended { code: status.code(), signal, stdout: self.stdout(), stderr: self.stderr() }
     }
 
     /// Waits until it said something on standard output.

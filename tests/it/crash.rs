@@ -1,0 +1,310 @@
+//! Every step of the daemon at which it can die, with every step of the agent at which it can die.
+//!
+//! The agent is `tests/agent.py`, which knows nothing but the contract and counts its turns where no transaction reaches.
+//! Each cell of the table is a Hearth of its own: three messages, one death of each side, as many starts as it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::host::{Host, event, wait_for};
+use crate::raw::Raw;
+
+/// Points of the daemon, and at which visits it dies there. Visits that a cell may not come to are not in the list.
+const HOST: [(&str, u32); 23] = [
+    ("none", 0),
+    ("taken", 1),
+    ("taken", 3),
+    ("committed", 1),
+    ("committed", 2),
+    ("committed", 3),
+    ("committed", 5),
+    ("performed", 1),
+    ("collected-rest", 1),
+    ("launch", 1),
+    ("launch-exported", 1),
+    ("launched", 1),
+    ("runtime-event", 1),
+    ("export", 1),
+    ("exported", 1),
+    ("collected", 1),
+    ("collected", 2),
+    ("attempted", 1),
+    ("delivered", 1),
+    ("discard", 1),
+    ("discarded-half", 1),
+    ("discarded", 1),
+    ("stopped-agents", 1),
+];
+
+/// Points to which a daemon does not come when the agent is not there at that moment.
+const MAYBE: [&str; 2] = ["export:", "exported:"];
+
+/// Steps of the agent, as `tests/agent.py` names them.
+const AGENT: [&str; 12] = [
+    "none",
+    "started",
+    "beaten",
+    "listed",
+    "claimed-first",
+    "claimed-all",
+    "working",
+    "said-now",
+    "answer-file",
+    "answer-written",
+    "ack-temp",
+    "ack-written",
+];
+
+/// Cells at once: they wait more than they work.
+const THREADS: usize = 10;
+
+#[test]
+fn every_death_is_survived() {
+    let cells: Vec<(&str, u32, &str)> =
+        HOST.iter().flat_map(|(point, nth)| AGENT.iter().map(move |step| (*point, *nth, *step))).collect();
+    let origin = origin();
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Vec<String>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some((point, nth, step)) = cells.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let run = std::panic::AssertUnwindSafe(|| Cell::new(&origin, point, *nth, step).run());
+                    if std::panic::catch_unwind(run).is_err() {
+                        failed.lock().unwrap().push(format!("host {point}:{nth}, agent {step}"));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} of {} cells failed:\n{}", failed.len(), cells.len(), failed.join("\n"));
+}
+
+/// What every cell begins with: the first message was accepted without a daemon.
+fn origin() -> Host {
+    let host = Host::new();
+    host.apply(TERMINAL);
+    host.done(&["inject"], terminal_event("m1").to_string().as_bytes());
+    host
+}
+
+fn copy_store(from: &Host, to: &Host) {
+    let store = to.data().join("store");
+    std::fs::create_dir_all(&store).unwrap();
+    for place in [to.data(), store.clone()] {
+        std::fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    std::fs::copy(from.data().join("store/data.mdb"), store.join("data.mdb")).unwrap();
+}
+
+/// One cell of the table.
+struct Cell {
+    host: Host,
+    point: String,
+    step: &'static str,
+    host_deaths: usize,
+}
+
+/// What a terminal was shown: text by id.
+type Shown = Mutex<BTreeMap<String, String>>;
+
+impl Cell {
+    fn new(origin: &Host, point: &str, nth: u32, step: &'static str) -> Self {
+        let mut host = Host::new();
+        copy_store(origin, &host);
+        let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent.py");
+        host.env.push(("HEARTH_TEST_RUNNER".to_owned(), agent.to_owned()));
+        host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+        let group = host.data().join("groups/main");
+        std::fs::create_dir_all(&group).unwrap();
+        let asked = json!({
+            "HEARTH_TEST_EFFECTS": "effects",
+            "HEARTH_TEST_DIE_AT": if step == "none" { "" } else { step },
+            "HEARTH_TEST_DIE_ONCE": "died",
+        });
+        std::fs::write(group.join("agent-test.json"), asked.to_string()).unwrap();
+        Self { host, point: format!("{point}:{nth}"), step, host_deaths: 0 }
+    }
+
+    fn run(mut self) {
+        let (shown, over) = (Shown::default(), AtomicBool::new(false));
+        let crash = ("HEARTH_TEST_CRASH_AT".to_owned(), self.point.clone());
+        self.host.env.push(crash);
+        self.host.launch();
+        self.host.env.retain(|(name, _)| name != "HEARTH_TEST_CRASH_AT");
+        let data = self.host.data();
+        std::thread::scope(|scope| {
+            scope.spawn(|| watch(&data, &shown, &over));
+            let told = std::panic::AssertUnwindSafe(|| self.go_on(&shown));
+            let done = std::panic::catch_unwind(told);
+            over.store(true, Ordering::SeqCst);
+            if let Err(panic) = done {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        self.judge(&shown.into_inner().unwrap());
+    }
+
+    /// Injects the rest, and starts the daemon again whenever it died, until everything has ended and was shown.
+    fn go_on(&mut self, shown: &Shown) {
+        self.inject("m2");
+        self.wait_over(shown, &["m1", "m2"]);
+        self.inject("m3");
+        self.wait_over(shown, &["m1", "m2", "m3"]);
+        let ended = self.host.stop();
+        assert!(!ended.stderr.contains(" ERROR "), "{ended:#?}");
+        if ended.signal == Some(9) {
+            self.host_deaths += 1;
+        } else {
+            assert_eq!(ended.code, Some(0), "{ended:#?}");
+        }
+        self.host.check();
+    }
+
+    fn wait_over(&mut self, shown: &Shown, messages: &[&str]) {
+        wait_for("everything to be answered and shown", || {
+            self.revive();
+            let answered = |shown: &BTreeMap<_, _>| messages.iter().all(|message| answers(shown).contains(message));
+            // The store is looked at last: that is much more work.
+            (answered(&shown.lock().unwrap()) && self.is_over(shown)).then_some(())
+        });
+    }
+
+    /// An injection that a dying daemon did not answer is made again: an event with an id counts once.
+    fn inject(&mut self, id: &str) {
+        let request = json!({"do": "inject", "event": terminal_event(id).to_string(), "dry_run": false});
+        wait_for("an event to be accepted", || {
+            self.revive();
+            let mut raw = Raw::try_greet(&self.host.data())?;
+            raw.say(&request).ok()?;
+            let heard = raw.try_hear().ok()??;
+            ["routed", "duplicate"].iter().any(|outcome| heard["outcome"] == *outcome).then_some(())
+        });
+    }
+
+    /// Starts the daemon again if it died.
+    fn revive(&mut self) {
+        if self.host.daemon().is_some_and(|daemon| daemon.try_end().is_some()) {
+            let ended = self.host.ended();
+            assert_eq!((ended.signal, self.host_deaths), (Some(9), 0), "the daemon ended: {ended:#?}");
+            assert!(!ended.stderr.contains(" ERROR "), "{ended:#?}");
+            self.host_deaths += 1;
+            self.host.check();
+            self.host.launch();
+        }
+    }
+
+    fn is_over(&self, shown: &Shown) -> bool {
+        let ended = |state: &Value| state.get("Completed").or(state.get("Failed")).is_some();
+        let states = self.host.states();
+        let live: BTreeSet<String> = self.to_be_shown().into_keys().collect();
+        let shown: BTreeSet<String> = shown.lock().unwrap().keys().cloned().collect();
+        states.iter().all(ended) && live.is_subset(&shown)
+    }
+
+    /// Id and text of everything that is not given up.
+    fn to_be_shown(&self) -> BTreeMap<String, String> {
+        let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let rows = self.host.rows("outbound").into_iter().filter(sent);
+        rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
+    }
+
+    fn judge(&self, shown: &BTreeMap<String, String>) {
+        let agent_died = self.host.data().join("groups/main/died").exists();
+        assert_eq!(agent_died, self.step != "none", "the agent died as it should");
+        let may_live = self.step != "none" && MAYBE.iter().any(|point| self.point.starts_with(point));
+        let died = usize::from(!self.point.starts_with("none"));
+        assert!(self.host_deaths == died || may_live, "the daemon did not come to its point");
+        for state in self.host.states() {
+            assert!(state.get("Completed").is_some(), "{state}");
+        }
+        let stored = self.to_be_shown();
+        assert_eq!(&stored, shown, "what is stored and what was shown");
+        let mut answered = answers(&stored);
+        answered.sort_unstable();
+        assert_eq!(answered, ["m1", "m2", "m3"], "every message is answered once: {stored:#?}");
+        let turns = self.turns();
+        let seqs = self.host.rows("messages").into_iter().map(|row| row["value"]["seq"].as_u64().unwrap());
+        for seq in seqs {
+            let count = turns.iter().filter(|seqs| seqs.contains(&seq)).count();
+            let most = 1 + self.host_deaths + usize::from(agent_died);
+            assert!((1..=most).contains(&count), "message {seq} was worked on {count} times: {turns:?}");
+        }
+        if self.host_deaths == 0 && !DIED_WORKING.contains(&self.step) {
+            let worked: Vec<u64> = turns.concat();
+            assert_eq!(worked.len(), 3, "nothing is done twice without a death in the middle of it: {turns:?}");
+        }
+    }
+
+    /// Positions of the messages of each turn that the agent worked on.
+    fn turns(&self) -> Vec<Vec<u64>> {
+        let effects = std::fs::read_to_string(self.host.data().join("groups/main/effects")).unwrap_or_default();
+        let seqs = |line: &str| serde_json::from_str::<Value>(line).unwrap()["seqs"].take();
+        effects.lines().map(|line| serde_json::from_value(seqs(line)).unwrap()).collect()
+    }
+}
+
+/// Messages that are answered by texts.
+fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
+    texts.values().filter_map(|text| text.strip_prefix("echo: ")).flat_map(str::lines).collect()
+}
+
+/// Steps after which a turn that was worked on is lost.
+const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];
+
+/// The chat of the terminal, so that answers are really delivered.
+const TERMINAL: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+provider = "echo"
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+fn terminal_event(id: &str) -> Value {
+    let mut event = event(id, id);
+    event["channelType"] = "terminal".into();
+    event["platformId"] = "main".into();
+    event
+}
+
+/// A terminal that comes back whenever the daemon does, shows each message once and confirms it.
+fn watch(data: &Path, shown: &Shown, over: &AtomicBool) {
+    let mut raw: Option<Raw> = None;
+    while !over.load(Ordering::SeqCst) {
+        let Some(terminal) = &mut raw else {
+            raw = Raw::try_attach(data);
+            if raw.is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            continue;
+        };
+        match terminal.try_hear() {
+            Ok(None) => {}
+            Ok(Some(heard)) if heard["is"] == "said" => {
+                let text = |name: &str| heard[name].as_str().unwrap().to_owned();
+                let before = shown.lock().unwrap().insert(text("id"), text("text"));
+                assert!(before.is_none_or(|before| before == text("text")), "an id stands for one message");
+                if terminal.say(&json!({"do": "shown", "id": heard["id"]})).is_err() {
+                    raw = None;
+                }
+            }
+            Ok(Some(Value::Null)) | Err(_) => raw = None,
+            Ok(Some(_)) => {}
+        }
+    }
+}

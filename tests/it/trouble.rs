@@ -1,0 +1,282 @@
+//! What goes wrong around Hearth: sockets, disks, directories, damaged and newer stores. Errors are told clearly, nothing is
+//! lost, and what can go on goes on.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use hearth::state::{Options, Store};
+use serde_json::{Value, json};
+
+use crate::host::{Host, Running, event, wait_for};
+use crate::raw::Raw;
+
+#[test]
+fn the_socket_wants_the_token() {
+    let mut host = Host::with_echo();
+    host.start();
+    let token = std::fs::read_to_string(host.data().join("run/token")).unwrap();
+    let hello = |version: u32, token: &str| json!({"do": "hello", "v": version, "token": token}).to_string();
+    for (line, code) in [
+        (hello(1, "wrong"), "token"),
+        (hello(1, ""), "token"),
+        (hello(1, &token[1..]), "token"),
+        (hello(2, &token), "version"),
+        (json!({"do": "status"}).to_string(), "token"),
+        ("GET / HTTP/1.1".to_owned(), "token"),
+        ("\u{0}".to_owned(), "token"),
+    ] {
+        let mut raw = Raw::connect(&host.data());
+        raw.send(&line);
+        let refused = raw.hear();
+        assert_eq!((&refused["is"], &refused["code"]), (&"refused".into(), &code.into()), "{line}: {refused}");
+        assert_eq!(raw.hear(), Value::Null, "{line}: the connection stays open");
+    }
+    let mode = std::fs::metadata(host.data().join("run/token")).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    assert_eq!(host.inject("m1", "still there")["outcome"], "routed");
+}
+
+#[test]
+fn whoever_says_nothing_is_shown_out_and_nonsense_is_answered() {
+    let mut host = Host::with_echo();
+    host.start();
+    let mut silent = Raw::connect(&host.data());
+    let mut raw = Raw::greet(&host.data());
+    for (line, code) in [
+        ("nonsense", "invalid"),
+        ("{}", "invalid"),
+        (r#"{"do":"say","id":"1","text":"not attached"}"#, "invalid"),
+        (r#"{"do":"shown","id":"mo1"}"#, "invalid"),
+        (r#"{"do":"hello","v":1,"token":""}"#, "invalid"),
+        (r#"{"do":"attach","agent":"nobody"}"#, "attach"),
+        (r#"{"do":"apply","toml":"x","dry_run":false}"#, "invalid"),
+    ] {
+        raw.send(line);
+        let heard = raw.hear();
+        assert_eq!((&heard["is"], &heard["code"]), (&"refused".into(), &code.into()), "{line}: {heard}");
+    }
+    // A line that never ends costs no more than its limit, and ends the connection.
+    let flood = vec![b'x'; 5 << 20];
+    let flooded = raw.stream().write_all(&flood);
+    assert!(flooded.is_err(), "the daemon took a line without an end");
+    assert_eq!(silent.hear()["code"], "token", "the greeting has a deadline");
+    host.check();
+}
+
+#[test]
+fn a_terminal_that_never_reads_holds_up_nobody() {
+    let mut host = Host::new();
+    host.start();
+    host.done(&["chat", "set up"], b"");
+    let mut stuck = Raw::greet(&host.data());
+    stuck.send(&json!({"do": "attach", "agent": null}).to_string());
+    assert_eq!(stuck.hear()["is"], "attached");
+    // More requests than answers that may wait for it: it is not listened to any more, and that is all.
+    let asking = json!({"do": "status"}).to_string() + "\n";
+    stuck.stream().set_nonblocking(true).unwrap();
+    let flood = asking.repeat(100_000);
+    let mut sent = 0;
+    while let Ok(bytes) = stuck.stream().write(&flood.as_bytes()[sent..]) {
+        sent += bytes;
+        if sent == flood.len() {
+            break;
+        }
+    }
+    assert!(sent < flood.len(), "the daemon took {sent} bytes of requests whose answers nobody reads");
+    assert_eq!(host.done(&["chat", "and the others"], b""), "echo: and the others\n");
+    assert_eq!(host.stop().code, Some(0));
+}
+
+#[test]
+fn a_store_of_a_newer_hearth_is_left_alone() {
+    let mut host = Host::with_echo();
+    let store = Store::open(&host.data(), Options::new(1)).unwrap();
+    let newer = |db: &hearth::state::Tables, txn: &mut hearth::state::Write<'_>| {
+        let mut meta = db.meta.require(txn, &())?;
+        meta.format += 1;
+        db.meta.put(txn, &(), &meta)
+    };
+    store.write::<_, hearth::state::Error>(newer).unwrap();
+    drop(store);
+    let before = std::fs::read(host.data().join("store/data.mdb")).unwrap();
+    let injected = event("m1", "hello").to_string();
+    for (arguments, input) in [
+        (vec!["run"], ""),
+        (vec!["up"], "hello\n"),
+        (vec!["chat", "hello"], ""),
+        (vec!["inject"], injected.as_str()),
+        (vec!["status"], ""),
+        (vec!["check"], ""),
+    ] {
+        let ended = host.run(&arguments, input.as_bytes());
+        assert_eq!(ended.code, Some(1), "{arguments:?} {ended:#?}");
+        assert!(ended.stderr.contains("install the newer Hearth"), "{arguments:?} {ended:#?}");
+    }
+    host.launch();
+    assert_eq!(host.ended().code, Some(1));
+    assert!(std::fs::read(host.data().join("store/data.mdb")).unwrap() == before, "the store was written to");
+}
+
+#[test]
+fn a_damaged_record_is_named_and_the_rest_works() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("m1", "unmistakable words\n!silence");
+    host.wait_settled();
+    assert_eq!(host.stop().code, Some(0));
+    host.check();
+    damage(&host, b"unmistakable words");
+    let check = host.run(&["check"], b"");
+    assert_eq!(check.code, Some(1), "{check:#?}");
+    assert!(check.stdout.contains("bodies") && check.stdout.contains("mb1"), "{check:#?}");
+    let dump = host.dump(&["--bodies"]);
+    assert_eq!(dump.code, Some(1), "{dump:#?}");
+    assert!(dump.stdout.contains("mb1 of table bodies is damaged") && dump.stdout.contains("ms1: "), "{dump:#?}");
+    host.start();
+    host.inject("m2", "and again");
+    wait_for("the next answer", || {
+        host.dump(&["--table", "outbound", "--bodies"]).stdout.contains("echo: and again").then_some(())
+    });
+    assert_eq!(host.stop().code, Some(0));
+}
+
+/// Changes one character of a text in a store that nobody has open.
+fn damage(host: &Host, text: &[u8]) {
+    let path = host.data().join("store/data.mdb");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let places: Vec<usize> =
+        bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text).map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "the text is not in the store");
+    for at in places {
+        bytes[at] ^= 0x20;
+    }
+    std::fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn places_that_cannot_be_used_are_named() {
+    let host = Host::new();
+    let file = host.path("file");
+    std::fs::write(&file, "").unwrap();
+    let long = format!("/tmp/{}", "x".repeat(5_000));
+    for (data, word) in [
+        (file.to_str().unwrap(), "is not a directory"),
+        (file.join("below").to_str().unwrap(), "Not a directory"),
+        ("/proc/hearth", "/proc/hearth"),
+        ("/sys/hearth", "/sys/hearth"),
+        (long.as_str(), "File name too long"),
+    ] {
+        for arguments in [vec!["up"], vec!["run"], vec!["chat", "hello"], vec!["inject"]] {
+            let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+            command.args(&arguments).args(["--data", data]);
+            let ended = Running::start(command, event("m1", "hello").to_string().as_bytes()).end();
+            assert_eq!(ended.code, Some(1), "{arguments:?} {data:.80} {ended:#?}");
+            assert!(ended.stderr.contains(word), "{arguments:?} {data:.80} {ended:#?}");
+        }
+    }
+    let open = host.path("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    command.args(["up", "--data"]).arg(&open);
+    let ended = Running::start(command, b"").end();
+    assert!(ended.code == Some(1) && ended.stderr.contains("chmod"), "{ended:#?}");
+}
+
+/// A socket's path has at most 107 bytes; the directory's may have more.
+#[test]
+fn a_long_data_directory_works() {
+    let mut host = Host::new();
+    let data = host.path(&"long/".repeat(60));
+    for runtime in [host.path("runtime"), host.path(&"nowhere/".repeat(20))] {
+        let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+        command.args(["chat", "hello", "--data"]).arg(&data).env("XDG_RUNTIME_DIR", runtime);
+        let ended = Running::start(command, b"").end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "echo: hello\n"), "{ended:#?}");
+    }
+    host.env.clear();
+}
+
+/// A file of the store that may not grow: what a broken disk does, without breaking one.
+#[test]
+fn a_store_that_fails_stops_the_daemon_with_the_reason() {
+    for command in ["run", "up"] {
+        let host = Host::with_echo();
+        host.done(&["chat", "set up"], b"");
+        let blocks = std::fs::metadata(host.data().join("store/data.mdb")).unwrap().len() / 512 + 16;
+        let mut shell = host.bare("sh");
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {command} --data \"$1\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_hearth")]).arg(host.data());
+        let mut daemon = Running::start_open(shell);
+        wait_for("the daemon to serve", || host.data().join("run/socket").exists().then_some(()));
+        let mut refused = None;
+        for number in 0..200 {
+            let event = event(&format!("m{number}"), &"much to say ".repeat(2_000)).to_string();
+            let ended = host.run(&["inject"], event.as_bytes());
+            if ended.code != Some(0) {
+                refused = Some(ended);
+                break;
+            }
+        }
+        let refused = refused.expect("the store could grow");
+        assert!(refused.code == Some(1), "{refused:#?}");
+        wait_for("the daemon to stop by itself", || daemon.try_end());
+        let ended = daemon.end();
+        assert_eq!(ended.code, Some(1), "{command} {ended:#?}");
+        assert!(ended.stderr.contains("cannot go on: the store failed"), "{command} {ended:#?}");
+        host.check();
+        assert!(host.done(&["chat", "back again"], b"").contains("back again"));
+    }
+}
+
+/// A disk that is full for a while: new work is refused, nothing is lost, and everything goes on when there is room.
+#[test]
+fn a_full_disk_is_waited_out() {
+    let mut host = Host::new();
+    let Some(_disk) = Disk::mount(host.data()) else { return };
+    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n{}", crate::host::CHAT));
+    host.start();
+    host.inject("m1", "!sleep 1s\nbefore");
+    wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
+    let filler = host.data().join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    while file.write_all(&[1; 65_536]).is_ok() {}
+    let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.stdout.contains("store_full"), "{refused:#?}");
+    host.kill();
+    host.start();
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    wait_for("the answer from before", || host.said().contains(&"echo: before".to_owned()).then_some(()));
+    let routed = host.inject("m2", "while it is full");
+    assert_eq!(routed["outcome"], "routed", "what was refused for want of room may come again: {routed}");
+    wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
+    host.wait_settled();
+    host.check();
+    assert_eq!(host.said().len(), 2);
+    host.stop();
+}
+
+/// A small file system in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(place: PathBuf) -> Option<Self> {
+        std::fs::create_dir(&place).unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m,mode=0700", "tmpfs"]).arg(&place).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(place));
+        }
+        eprintln!("SKIPPED: no file system can be mounted here, so none can be full");
+        None
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
+    }
+}
