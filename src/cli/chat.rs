@@ -145,7 +145,10 @@ impl Talk {
                 Event::Typed(text) => self.say(&text)?,
                 Event::InputOver if self.screen.is_interactive() => return Ok(()),
                 Event::InputOver => input_over = true,
-                Event::Closed(reason) => return Err(Failure::Failed(reason)),
+                Event::Closed(reason) => {
+                    self.screen.break_off();
+                    return Err(Failure::Failed(reason));
+                }
                 Event::Daemon(response) => self.respond(response)?,
             }
         }

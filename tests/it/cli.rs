@@ -213,3 +213,28 @@ fn a_daemon_is_alone_with_its_data() {
     assert_eq!(host.stop().code, Some(0));
     assert!(!host.data().join("run/socket").exists());
 }
+
+/// A conversation on a terminal, with a daemon that dies while somebody types.
+#[test]
+fn a_terminal_is_given_back_as_it_was() {
+    let mut host = Host::new();
+    host.start();
+    let chat = format!("{} chat --data {}", env!("CARGO_BIN_EXE_hearth"), host.data().display());
+    let script = format!("stty -echo; {chat}; echo left with $?; stty -a");
+    let mut command = host.bare("script");
+    command.args(["-qfec", &script, "/dev/null"]).env("TERM", "xterm");
+    let mut terminal = Running::start_open(command);
+    terminal.wait_stdout("talking to main");
+    terminal.type_line("hello");
+    terminal.wait_stdout("main: echo: hello");
+    terminal.type_line("hello again");
+    terminal.wait_stdout("main: echo: hello again");
+    host.kill();
+    terminal.wait_stdout("left with 1");
+    terminal.wait_stdout("icanon");
+    let ended = terminal.end();
+    let after = ended.stdout.split("left with").nth(1).unwrap();
+    assert!(ended.stdout.contains("the daemon closed the connection"), "{ended:#?}");
+    assert!(after.contains(" icanon") && !after.contains("-icanon"), "{ended:#?}");
+    assert!(std::fs::read_to_string(host.data().join("history")).unwrap().contains("hello again"));
+}

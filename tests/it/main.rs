@@ -9,7 +9,9 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod agents;
 mod backup;
+mod bad_input;
 mod cli;
 mod commands;
 mod confine;

@@ -141,6 +141,24 @@ fn a_damaged_record_is_named_and_the_rest_works() {
     assert_eq!(host.stop().code, Some(0));
 }
 
+/// A message that cannot be read any more keeps nobody else waiting.
+#[test]
+fn a_damaged_message_that_waits_is_alone_with_its_damage() {
+    let mut host = Host::with_echo();
+    host.apply(&format!("schema = 1\n{}", crate::host::CHAT.replace("123", "456")));
+    let other = |id: &str, text: &str| event(id, text).to_string().replace("\"123\"", "\"456\"");
+    host.inject("m1", "unmistakable words");
+    host.done(&["inject"], other("m2", "from the other chat").as_bytes());
+    damage(&host, b"unmistakable words");
+    host.start();
+    host.wait_said(1);
+    host.done(&["inject"], other("m3", "and again").as_bytes());
+    assert_eq!(host.wait_said(2), ["echo: from the other chat", "echo: and again"]);
+    let check = host.run(&["check"], b"");
+    assert!(check.code == Some(1) && check.stdout.contains("mb1"), "{check:#?}");
+    assert_eq!(host.stop().code, Some(0));
+}
+
 /// Changes one character of a text in a store that nobody has open.
 fn damage(host: &Host, text: &[u8]) {
     let path = host.data().join("store/data.mdb");

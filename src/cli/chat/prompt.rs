@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -20,8 +21,27 @@ pub(super) enum Screen {
     /// Standard output.
     Plain,
     /// Above the line that is being typed.
-    Interactive(Box<dyn rustyline::ExternalPrinter>),
+    Interactive {
+        /// Prints above it.
+        printer: Box<dyn rustyline::ExternalPrinter>,
+        /// Dropped when the conversation is over.
+        _before: Restored,
+    },
 }
+
+/// Gives the terminal back as it was. The thread that reads lines cannot be ended, and leaves it in raw mode.
+pub(super) struct Restored(Termios);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        if let Err(error) = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0) {
+            tracing::debug!(%error, "the terminal could not be given back as it was");
+        }
+    }
+}
+
+/// Ends the mode in which a terminal marks what is pasted, which line editing switches on.
+const NO_PASTE_MARKS: &str = "\u{1b}[?2004l";
 
 impl Screen {
     /// Standard output.
@@ -31,7 +51,14 @@ impl Screen {
 
     /// Whether somebody is typing.
     pub(super) const fn is_interactive(&self) -> bool {
-        matches!(self, Self::Interactive(_))
+        matches!(self, Self::Interactive { .. })
+    }
+
+    /// Leaves the line that is being typed: the conversation ends while somebody types.
+    pub(super) fn break_off(&self) {
+        if self.is_interactive() {
+            out::note(NO_PASTE_MARKS);
+        }
     }
 
     /// Says that something typed was not taken.
@@ -41,7 +68,7 @@ impl Screen {
                 out::error(message);
                 Ok(())
             }
-            Self::Interactive(printer) => printer.print(format!("hearth: {message}\n")).map_err(Failure::from),
+            Self::Interactive { printer, .. } => printer.print(format!("hearth: {message}\n")).map_err(Failure::from),
         }
     }
 
@@ -53,7 +80,7 @@ impl Screen {
         }
         match self {
             Self::Plain => out::line(&shown),
-            Self::Interactive(printer) => {
+            Self::Interactive { printer, .. } => {
                 let speaker = printable(speaker.unwrap_or("hearth"));
                 printer.print(format!("{speaker}: {shown}\n")).map_err(Failure::from)
             }
@@ -68,6 +95,7 @@ fn printable(text: &str) -> String {
 
 /// Reads lines from a terminal, with editing and a history that lasts.
 pub(super) fn interactive(history: &Path, events: Sender<Event>) -> Result<Screen, Failure> {
+    let before = Restored(tcgetattr(std::io::stdin()).map_err(std::io::Error::from)?);
     let config = Config::builder().max_history_size(1_000)?.auto_add_history(true).build();
     let mut editor: Editor<(), FileHistory> = Editor::with_history(config, FileHistory::new())?;
     // The first conversation has no history yet.
@@ -90,7 +118,7 @@ pub(super) fn interactive(history: &Path, events: Sender<Event>) -> Result<Scree
             }
         }
     });
-    Ok(Screen::Interactive(Box::new(printer)))
+    Ok(Screen::Interactive { printer: Box::new(printer), _before: before })
 }
 
 /// Reads lines from a pipe or a file.

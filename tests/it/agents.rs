@@ -1,0 +1,149 @@
+//! Real programs as agents, through the whole daemon: a program of the `command` provider, and the real agent CLI against
+//! a stand-in for its API.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::fake_api::FakeApi;
+use crate::host::{Host, wait_for};
+
+/// A program as `container/agent-runner/COMMAND.md` describes it.
+const PROGRAM: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    turn = json.loads(line)
+    if turn["type"] != "turn":
+        continue
+    text = turn["messages"][-1]["content"]["text"]
+    if text == "file":
+        with open("made.txt", "w") as made:
+            made.write("made by " + turn["agent"])
+        print(json.dumps({"type": "say", "text": "here it is", "files": ["made.txt"]}))
+    elif text == "fail":
+        print(json.dumps({"type": "error", "message": "as you wished"}), flush=True)
+        continue
+    elif text == "die":
+        sys.exit(3)
+    else:
+        before = turn.get("continuation") or "nothing"
+        secret = os.environ.get("TEST_SECRET", "none")
+        print(json.dumps({"type": "say", "text": "%s after %s, %s" % (text.upper(), before, secret)}))
+        print(json.dumps({"type": "continuation", "value": text}))
+    print(json.dumps({"type": "done"}), flush=True)
+"#;
+
+fn program() -> Host {
+    let mut host = Host::new();
+    let path = host.path("agent.py");
+    std::fs::write(&path, PROGRAM).unwrap();
+    host.env.push(("TEST_SECRET_OF_THE_HOST".to_owned(), "correct horse".to_owned()));
+    let agent = format!(
+        "provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true\n\
+         env = {{ TEST_SECRET = \"env:TEST_SECRET_OF_THE_HOST\" }}",
+        path.display()
+    );
+    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{}", crate::host::CHAT));
+    host
+}
+
+#[test]
+fn any_program_can_be_an_agent() {
+    let mut host = program();
+    host.start();
+    host.inject("m1", "one");
+    assert_eq!(host.wait_said(1), ["ONE after nothing, correct horse"]);
+    host.wait_settled();
+    host.kill();
+    host.start();
+    host.inject("m2", "two");
+    assert_eq!(host.wait_said(2)[1], "TWO after one, correct horse", "it goes on where it was, after a kill");
+    host.inject("m3", "fail");
+    assert!(host.wait_said(3)[2].contains("as you wished"));
+    host.wait_settled();
+    assert!(host.states()[2].get("Failed").is_some());
+    host.inject("m4", "die");
+    assert!(host.wait_said(4)[3].contains("exit status: 3"));
+    host.inject("m5", "three");
+    assert_eq!(host.wait_said(5)[4], "THREE after two, correct horse");
+    let status = host.run(&["status"], b"");
+    assert!(status.stderr.contains("main is unconfined"), "{status:#?}");
+    host.wait_settled();
+    host.check();
+    let dump = host.dump(&["--bodies"]).stdout;
+    let rest = dump.lines().filter(|line| !line.contains("after"));
+    assert!(rest.clone().count() > 0 && rest.clone().all(|line| !line.contains("correct horse")), "a secret is stored");
+}
+
+/// A file that an agent sends is a file that the person at the terminal can open.
+#[test]
+fn files_are_shown_where_they_are() {
+    let mut host = program();
+    host.start();
+    let shown = host.done(&["chat", "file"], b"");
+    let (text, file) = shown.trim_end().split_once("\n[file] ").unwrap();
+    assert_eq!(text, "here it is");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "made by main");
+    assert!(Path::new(file).starts_with(host.data()));
+}
+
+/// The real CLI; none if it is not installed here.
+fn cli() -> Option<PathBuf> {
+    let installed = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+    );
+    let binary = std::env::var_os("HEARTH_TEST_CLAUDE").map_or_else(|| PathBuf::from(installed), PathBuf::from);
+    if binary.exists() {
+        return Some(binary);
+    }
+    eprintln!("SKIPPED: no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display());
+    None
+}
+
+#[test]
+fn the_real_agent_remembers_after_a_kill() {
+    let Some(cli) = cli() else { return };
+    let api = FakeApi::start();
+    let mut host = Host::with_agent(&format!(
+        "provider = \"claude\"\ncommand = [{:?}]\nunconfined = true\n\
+         env = {{ ANTHROPIC_BASE_URL = {:?}, ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}",
+        cli.display(),
+        api.url()
+    ));
+    host.start();
+    host.inject("m1", "my favourite colour is teal [[say noted]]");
+    assert_eq!(host.wait_said(1), ["noted"]);
+    host.wait_settled();
+    host.kill();
+    host.start();
+    host.inject("m2", "what was it? [[recall]]");
+    let recalled = host.wait_said(2).remove(1);
+    assert!(recalled.contains("teal"), "{recalled}");
+    let last = api.requests().pop().unwrap();
+    let conversation = last["messages"].to_string();
+    assert!(conversation.contains("teal") && conversation.contains("noted"), "both halves of the first exchange");
+    host.inject("m3", "[[error 400 invalid_request_error]]");
+    let failed = host.wait_said(3).remove(2);
+    assert!(failed.contains("400"), "{failed}");
+    host.inject("m4", "[[say back again]]");
+    assert_eq!(host.wait_said(4)[3], "back again");
+    host.wait_settled();
+    let ended: Vec<bool> = host.states().iter().map(|state: &Value| state.get("Completed").is_some()).collect();
+    assert_eq!(ended, [true, true, false, true]);
+    host.check();
+    assert!(runs(&cli, &host));
+    assert_eq!(host.stop().code, Some(0));
+    wait_for("the CLI to be gone", || (!runs(&cli, &host)).then_some(()));
+}
+
+/// Whether a process of this program lives in this host's data directory.
+fn runs(program: &Path, host: &Host) -> bool {
+    let home = host.data().display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    processes.into_iter().any(|process| {
+        let is_program = std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program);
+        let place = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        is_program && place.starts_with(&home)
+    })
+}
