@@ -92,7 +92,11 @@ impl Intake {
                 Some((id, _)) => Ok(journal::last_of_message(cx, txn, id)?.contains(&Event::Claimed(*incarnation))),
                 None => Ok(false),
             },
-            Record::End { seq, answers, .. } => {
+            Record::End { seq, incarnation, answers, .. } => {
+                // What never ran cannot have ended anything.
+                if !cx.db.incarnations.contains(txn, &(self.session, *incarnation))? {
+                    return Ok(false);
+                }
                 for answer in answers {
                     if let Answer::Read(said) = answer
                         && !outbox::is_known(cx, txn, self.session, &said.wire_id)?
