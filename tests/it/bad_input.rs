@@ -120,6 +120,13 @@ fn odd_events_are_taken_in() {
 /// What an agent can put into its half: each thing with the words of the journal about it. `None`: it is not worth one.
 type Trick = (&'static str, fn(&Path), Option<&'static str>);
 
+/// A file that is whole from the beginning, as the contract wants it.
+fn put(agent: &Path, name: &str, text: impl AsRef<[u8]>) {
+    let unseen = agent.join("unseen");
+    fs::write(&unseen, text).unwrap();
+    fs::rename(unseen, agent.join(name)).unwrap();
+}
+
 const TRICKS: &[Trick] = &[
     ("a link as ack", |agent| symlink("/etc/passwd", agent.join("ack/2.1.completed.json")).unwrap(), Some("link")),
     ("a link as answer", |agent| symlink("/etc/passwd", agent.join("out/link.json")).unwrap(), Some("link")),
@@ -139,25 +146,16 @@ const TRICKS: &[Trick] = &[
         Some("file"),
     ),
     ("a directory", |agent| fs::create_dir(agent.join("out/dir.json")).unwrap(), Some("file")),
-    ("half a file", |agent| fs::write(agent.join("out/half.json"), r#"{"v":1,"id":"half""#).unwrap(), Some("half")),
-    ("too much", |agent| fs::write(agent.join("out/huge.json"), "x".repeat(2 << 20)).unwrap(), Some("bytes")),
+    ("half a file", |agent| put(agent, "out/half.json", r#"{"v":1,"id":"half""#), Some("half")),
+    ("too much", |agent| put(agent, "out/huge.json", "x".repeat(2 << 20)), Some("bytes")),
     (
         "a future version",
         |agent| {
-            fs::write(agent.join("out/new.json"), r#"{"v":99,"id":"new"}"#).unwrap();
+            put(agent, "out/new.json", r#"{"v":99,"id":"new"}"#);
         },
         Some("version"),
     ),
-    ("an odd name", |agent| fs::write(agent.join("out/what is this"), "x").unwrap(), Some("name")),
-    (
-        "another incarnation's ack",
-        |agent| {
-            let ack =
-                json!({"v": 1, "seq": 2, "incarnation": 77, "status": "failed", "at": "2026-01-02T03:04:05.000Z"});
-            fs::write(agent.join("ack/2.77.failed.json"), ack.to_string()).unwrap();
-        },
-        Some("77"),
-    ),
+    ("an odd name", |agent| put(agent, "out/what is this", "x"), Some("name")),
     (
         "another incarnation's words",
         |agent| {
@@ -165,7 +163,7 @@ const TRICKS: &[Trick] = &[
                 "v": 1, "id": "foreign", "incarnation": 99, "number": 991, "final": false, "kind": "chat",
                 "content": {"text": "not mine"},
             });
-            fs::write(agent.join("out/foreign.json"), out.to_string()).unwrap();
+            put(agent, "out/foreign.json", out.to_string());
         },
         Some("99"),
     ),
@@ -174,7 +172,7 @@ const TRICKS: &[Trick] = &[
         |agent| {
             let ack =
                 json!({"v": 1, "seq": 888, "incarnation": 1, "status": "completed", "at": "2026-01-02T03:04:05.000Z"});
-            fs::write(agent.join("ack/888.1.completed.json"), ack.to_string()).unwrap();
+            put(agent, "ack/888.1.completed.json", ack.to_string());
         },
         Some("888"),
     ),
@@ -183,7 +181,7 @@ const TRICKS: &[Trick] = &[
         |agent| {
             let ack =
                 json!({"v": 1, "seq": 2, "incarnation": 1, "status": "completed", "at": "2026-01-02T03:04:05.000Z"});
-            fs::write(agent.join("ack/4.1.completed.json"), ack.to_string()).unwrap();
+            put(agent, "ack/4.1.completed.json", ack.to_string());
         },
         Some("differ"),
     ),
@@ -219,7 +217,14 @@ fn tricks_in_a_mailbox_are_refused_and_recorded() {
         wait_for(&format!("the refusal of {what}"), || refusals(&host).contains(word).then_some(()));
     }
     let before = host.states();
-    host.inject("m2", "still there?");
+    host.inject("m2", "!sleep 1s\nstill there?");
+    wait_for("the turn to begin", || host.states()[1].get("Claimed").map(|_| ()));
+    let seq = &host.rows("messages")[1]["value"]["seq"];
+    let foreign = json!({
+        "v": 1, "seq": seq, "incarnation": 77, "status": "failed", "at": "2026-01-02T03:04:05.000Z", "error": "gone",
+    });
+    put(&agent, &format!("ack/{seq}.77.failed.json"), foreign.to_string());
+    wait_for("the refusal of another incarnation's ack", || refusals(&host).contains("77").then_some(()));
     assert_eq!(host.wait_said(2), ["echo: first", "echo: still there?"]);
     host.wait_settled();
     assert_eq!(host.states()[..1], before, "nobody's message was ended by a trick");
@@ -238,8 +243,12 @@ fn a_mailbox_in_ruins_is_built_again() {
     host.wait_said(1);
     host.wait_settled();
     let agent = host.data().join("sessions/se1/agent");
-    fs::rename(agent.join("out"), agent.join("away")).unwrap();
-    symlink("/etc", agent.join("out")).unwrap();
+    // The host makes a missing directory at once: be quicker than it.
+    let mut tries = 0..;
+    wait_for("a link in the place of a directory", || {
+        fs::rename(agent.join("out"), agent.join(format!("away{}", tries.next().unwrap_or(0)))).unwrap();
+        symlink("/etc", agent.join("out")).ok()
+    });
     wait_for("the refusal", || refusals(&host).contains("\"file\":\"out\"").then_some(()));
     host.stop();
     host.start();

@@ -230,6 +230,12 @@ impl Cell {
         let mut answered = answers(&stored);
         answered.sort_unstable();
         assert_eq!(answered, ["m1", "m2", "m3"], "every message is answered once: {stored:#?}");
+        let author = |row: &Value| row["value"]["author"]["Agent"]["wire_id"].to_string();
+        let mut authors: Vec<String> = self.host.rows("outbound").iter().map(author).collect();
+        authors.sort_unstable();
+        let all = authors.len();
+        authors.dedup();
+        assert_eq!(authors.len(), all, "a file of the agent is stored once: {authors:?}");
         let turns = self.turns();
         let seqs = self.host.rows("messages").into_iter().map(|row| row["value"]["seq"].as_u64().unwrap());
         for seq in seqs {
