@@ -23,10 +23,11 @@ const RUNNING: &str = "hearth is running";
 
 /// A data directory and whatever runs on it. Everything ends with it.
 pub(crate) struct Host {
-    dir: tempfile::TempDir,
+    /// Ends before its directory goes.
+    daemon: Option<Running>,
     /// Variables of every process besides those that are always set.
     pub(crate) env: Vec<(String, String)>,
-    daemon: Option<Running>,
+    dir: tempfile::TempDir,
 }
 
 /// How a command ended and what it said.
