@@ -120,6 +120,9 @@ pub fn parse(event: &[u8]) -> Result<InboundEvent, BadEvent> {
         mention: message.is_true("isMention"),
         group: message.is_true("isGroup"),
         reply_to,
+        threads: None,
+        chat_name: None,
+        attachments: Vec::new(),
     })
 }
 

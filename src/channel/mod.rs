@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::model::address::{Address, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::effect::Settled;
-use crate::model::id::OutboundId;
+use crate::model::id::{OutboundId, SessionId};
 
 pub mod event;
 mod json;
@@ -20,4 +21,13 @@ pub trait Channel: Send + Sync {
 
     /// A message that came through this channel came to its end.
     fn settled(&self, settled: Settled);
+
+    /// Opens a direct message with somebody and reports where it is; only channels that open them are asked.
+    fn open_direct(&self, _user: UserId) {}
+
+    /// Every message of a thread is wanted from now on; asked again it changes nothing.
+    fn subscribe(&self, _thread: &Address) {}
+
+    /// Shows that a session's agent is at work until it answers there or its message ends.
+    fn typing(&self, _session: SessionId, _at: &Address) {}
 }

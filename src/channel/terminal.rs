@@ -188,6 +188,8 @@ mod tests {
         Delivery {
             id: OutboundId::new(id),
             to: address(&Folder::new("main").unwrap()).unwrap(),
+            act: crate::model::delivery::DeliveryAct::Say,
+            repeated: false,
             speaker: None,
             in_reply_to: None,
             text: "hi".into(),

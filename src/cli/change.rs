@@ -25,7 +25,9 @@ pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Resul
         Host::Store(local) => match local.submit(Input::Configure(configure), change.dry_run)? {
             Reply::Configured(changes) => Ok(ConfiguredJson::from(changes.as_slice())),
             Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Swept(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Answered { .. } => {
+                Err(Failure::Failed("an unexpected answer".to_owned()))
+            }
         },
     }
 }

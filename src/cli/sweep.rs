@@ -38,7 +38,7 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
         Host::Store(local) => match local.submit_at(Input::Sweep(Vec::new()), args.dry_run, args.at)? {
             Reply::Swept(caused) => SweptJson::from(caused.as_slice()),
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Configured(_) => {
+            Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Answered { .. } => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

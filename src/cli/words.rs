@@ -27,6 +27,26 @@ pub(super) fn reason(reason: Reason) -> &'static str {
         Reason::ApprovalUnavailable => {
             "somebody would have to approve the sender, and nobody can be asked; `hearth members add AGENT USER` lets them in"
         }
+        Reason::SenderHeld => {
+            "somebody was asked whether the sender may talk to the agent; `hearth approvals list` shows it"
+        }
+        Reason::ChannelHeld => "somebody was asked who is to listen in the chat; `hearth approvals list` shows it",
+        Reason::HeldFull => "as many messages of the sender wait for a decision as may wait",
+        Reason::ApprovalsFull => {
+            "as many decisions about the chat are open as may be; `hearth approvals list` shows them"
+        }
+        Reason::Rejected => "somebody decided against it",
+        Reason::ApprovalExpired => "nobody decided in time",
+        Reason::Superseded => "a newer message took its place, or what it waited for is not any more",
+        Reason::ChatRemoved => "the chat was removed",
+        Reason::NobodyToAsk => {
+            "nobody can be asked: no owner or administrator is reachable; `hearth roles grant USER owner` makes one"
+        }
+        Reason::Muted => "the thread is muted for the agent; `hearth mutes list` shows what is",
+        Reason::CommandFiltered => "a command that no agent gets",
+        Reason::CommandDenied => "a command for administrators; `hearth roles grant USER admin:AGENT` makes one",
+        Reason::TooManyHops => "it went through too many agents since a person spoke",
+        Reason::Answer => "it was the answer to a card",
         Reason::Backlog => "the agent has as many waiting messages as it may have",
         Reason::AgentRemoved => "the agent was removed",
         Reason::AlreadyStored => "the same event was stored before",
@@ -38,6 +58,7 @@ pub(super) fn reason(reason: Reason) -> &'static str {
         Reason::Public => "the chat is open to everybody",
         Reason::PatternMatch => "the text matches the wiring's pattern",
         Reason::Mentioned => "the bot was addressed",
+        Reason::Sticky => "the agent was addressed in this thread before; `hearth sticky list` shows where",
         Reason::RaisedToTrigger => "the same event came again and asks for a turn",
     }
 }
@@ -67,7 +88,6 @@ pub(super) fn phase(phase: &Phase) -> String {
 pub(super) fn state(state: &MessageState) -> &'static str {
     match state {
         MessageState::Pending(_) => "pending",
-        MessageState::Held(_) => "held",
         MessageState::Claimed { .. } => "claimed",
         MessageState::Completed { .. } => "completed",
         MessageState::Failed { .. } => "failed",
@@ -83,7 +103,6 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
         MessageState::Pending(Due::Retry(until)) => {
             Some(format!("waits out a backoff until second {} of run {}", until.ms() / 1_000, until.run()))
         }
-        MessageState::Held(approval) => Some(format!("waits for the decision of {approval}")),
         MessageState::Claimed { incarnation, .. } => Some(format!("incarnation {incarnation} works on it")),
         MessageState::Completed { how: Completion::Answered, .. } => Some("a turn took it in".to_owned()),
         MessageState::Completed { how: Completion::ContextCapped, .. } => {

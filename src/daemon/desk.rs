@@ -161,7 +161,7 @@ impl Daemon {
         if let Some(configure) = plan.configure {
             match self.submit(Input::Configure(configure), false).await? {
                 Reply::Refused(refusal) => return Err(refusal.message),
-                Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Swept(_) => {}
+                Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Swept(_) | Reply::Answered { .. } => {}
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;
@@ -217,6 +217,9 @@ fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<Inbound
         mention: true,
         group: false,
         reply_to: None,
+        threads: None,
+        chat_name: None,
+        attachments: Vec::new(),
     })
 }
 

@@ -152,6 +152,9 @@ mod tests {
             mention: false,
             group: false,
             reply_to: None,
+            threads: None,
+            chat_name: None,
+            attachments: Vec::new(),
         })))
     }
 

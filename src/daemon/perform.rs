@@ -50,6 +50,21 @@ impl World {
                     channel.settled(settled);
                 }
             }
+            Effect::OpenDirect(user) => match self.channels.get(user.channel()) {
+                Some(channel) => channel.open_direct(user),
+                None => self.inbox.push(Item::of(Input::DirectOpened(user, Err("no adapter".to_owned())))),
+            },
+            Effect::Subscribe(address) => {
+                if let Some(channel) = self.channels.get(&address.channel) {
+                    channel.subscribe(&address);
+                }
+            }
+            Effect::Typing(session, address) => {
+                if let Some(channel) = self.channels.get(&address.channel) {
+                    channel.typing(session, &address);
+                }
+            }
+            Effect::Reconnect(_) => {}
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

@@ -4,7 +4,8 @@ use crate::channel::terminal;
 use crate::model::address::{BadName, ForeignId, UserId};
 use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
-    AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, Trust, UnknownSenders,
+    AgentSettings, Engage, Folder, Ignored, Origin, Packages, ProviderKind, SenderScope, SessionMode, Trust,
+    UnknownSenders,
 };
 use crate::model::id::AgentId;
 use crate::state::{self, ForeignKey, Read, Tables, Text};
@@ -122,6 +123,9 @@ pub(super) fn first_agent() -> AgentSettings {
         blocked_tools: Vec::new(),
         max_prompt_messages: 10,
         max_parallel: 4,
+        packages: Packages::default(),
+        mcp_servers: Vec::new(),
+        instructions: None,
     }
 }
 

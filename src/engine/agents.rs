@@ -76,7 +76,8 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
             row.context_version = row.context_version.saturating_add(1);
         })?;
         let context = export::context_view(cx, txn, (session, &row))?;
-        after.effects.push(Effect::Export(Box::new(Export { session, context, messages: Vec::new(), exact: false })));
+        let (messages, replies) = (Vec::new(), Vec::new());
+        after.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Attempts to deliver: the start of one is committed before the channel hears of it.
 
 use super::{Cx, Result, outbox};
-use crate::model::delivery::{Author, Delivery, OutState, Outbound};
+use crate::model::delivery::{Author, Delivery, DeliveryAct, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::time::Awake;
@@ -95,6 +95,8 @@ fn delivery(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: Outbound) ->
     Ok(Some(Delivery {
         id,
         to,
+        act: DeliveryAct::Say,
+        repeated: false,
         speaker,
         in_reply_to: outbound.in_reply_to,
         text: outbound.text,

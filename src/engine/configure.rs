@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
-use super::{Applied, Cx, Result, agents, destinations, pattern, people, rights, wirings};
+use super::{Applied, Cx, Result, agents, channels, destinations, pattern, people, rights, threads, wirings};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Folder, Origin};
@@ -68,6 +68,11 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::RemoveMember(folder, user) => rights::remove_member(cx, txn, &folder, &user),
         Change::AddDestination(folder, name, to) => destinations::add(cx, txn, (&folder, &name), &to, after),
         Change::RemoveDestination(folder, name) => destinations::remove(cx, txn, (&folder, &name), after),
+        Change::PutChannel(channel) => channels::put(cx, txn, &channel, origin, after),
+        Change::RemoveChannel(name) => channels::remove(cx, txn, &name, after),
+        Change::Mute(folder, address) => threads::mute(cx, txn, &folder, &address),
+        Change::Unmute(folder, address) => threads::unmute(cx, txn, &folder, &address),
+        Change::EndSticky(folder, address) => threads::end_sticky(cx, txn, &folder, &address),
         Change::Prune => Ok(Ok(Vec::new())),
     }
 }

@@ -151,6 +151,7 @@ mod tests {
         Outbound {
             author: Author::Hearth,
             to: None,
+            act: crate::model::delivery::Act::Say,
             in_reply_to: None,
             text: "hi".into(),
             content: RawJson::trusted("{}".into()),

@@ -76,7 +76,7 @@ fn build(
         }
         messages.push(view);
     }
-    Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, exact })
+    Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, replies: Vec::new(), exact })
 }
 
 fn due_messages(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, due: Due) -> Result<Vec<(u64, MessageId)>> {
@@ -105,6 +105,7 @@ fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> 
         said: body.said,
         reply: message.reply,
         content: body.content.raw,
+        attachments: body.attachments,
     })
 }
 

@@ -4,7 +4,7 @@ use super::{Cx, Result};
 use crate::model::address::Address;
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
-use crate::model::message::{Body, Due, Message, MessageState};
+use crate::model::message::{Body, Due, Hop, Message, MessageState};
 use crate::state::Write;
 
 /// A message that is not stored yet.
@@ -21,6 +21,8 @@ pub(super) struct NewMessage {
     pub(super) trigger: bool,
     /// Where an answer goes.
     pub(super) reply: Option<Address>,
+    /// Where it comes from, if an agent said it.
+    pub(super) from: Option<Hop>,
 }
 
 /// Stores what an event says.
@@ -40,6 +42,7 @@ pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Resul
         body: new.body,
         trigger: new.trigger,
         reply: new.reply,
+        from: new.from,
         state: MessageState::Pending(Due::Now),
         tries: 0,
         stored: cx.now.wall,

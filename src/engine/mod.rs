@@ -15,7 +15,9 @@ use crate::state::{self, Store, Tables, Write};
 
 mod access;
 mod agents;
+mod approvals;
 mod attempt;
+mod channels;
 mod chats;
 pub mod commit;
 mod configure;
@@ -36,12 +38,14 @@ mod people;
 mod places;
 mod prune;
 mod remove;
+mod requests;
 mod rights;
 mod route;
 mod sessions;
 mod start;
 mod stuck;
 mod sweep;
+mod threads;
 mod users;
 mod wake;
 mod wirings;
@@ -129,6 +133,9 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: Input) -> Result<Applied> 
         Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event),
         Input::Delivered(id, result) => deliver::delivered(cx, txn, id, result),
         Input::Reachable(channel, address) => deliver::reachable(cx, txn, &channel, address.as_ref()),
+        Input::Pressed(press) => approvals::pressed(cx, txn, &press),
+        Input::Decide(matter, value) => approvals::decide(cx, txn, matter, &value),
+        Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, &user, chat),
         Input::Sweep(observations) => sweep::sweep(cx, txn, &observations),
         Input::Configure(configure) => configure::configure(cx, txn, configure),
         Input::Continue(rest) => remove::go_on(cx, txn, rest),

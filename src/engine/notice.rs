@@ -4,7 +4,7 @@ use super::messages::NewMessage;
 use super::{Cx, Result, messages, outbox, remove, sessions};
 use crate::model::address::{Address, ChannelName};
 use crate::model::content::{Content, RawJson};
-use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Message, MessageKind};
@@ -74,10 +74,11 @@ fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) 
         source: None,
         platform_message: None,
         sender: None,
+        attachments: Vec::new(),
     };
     let body = messages::insert_body(cx, txn, &body)?;
     let (row, seq) = sessions::update(cx, txn, session, crate::model::session::Session::take_seq)?;
-    let new = NewMessage { session, agent: row.agent, seq, body, trigger: false, reply: row.reply };
+    let new = NewMessage { session, agent: row.agent, seq, body, trigger: false, reply: row.reply, from: None };
     messages::insert(cx, txn, new).map(drop)
 }
 
@@ -95,6 +96,7 @@ fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String
     Outbound {
         author: Author::Hearth,
         to: Some(to),
+        act: Act::Say,
         in_reply_to,
         content: payload(&text),
         text,

@@ -2,7 +2,7 @@
 
 use super::{Cx, Result, attempt, chats, journal, sessions};
 use crate::model::address::Address;
-use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::entity::Destination;
 use crate::model::id::{AgentId, MessageId, OutboundId, SessionId};
@@ -123,6 +123,7 @@ fn from_agent(
             number: said.number,
         },
         to,
+        act: Act::Say,
         in_reply_to,
         text: said.text.clone(),
         content: said.content.clone(),

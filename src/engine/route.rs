@@ -136,7 +136,7 @@ impl FanOut<'_> {
             row.take_seq()
         })?;
         let reply = Some(self.reply());
-        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply })?;
+        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply, from: None })?;
         if trigger {
             wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
         }
@@ -152,6 +152,7 @@ fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
         source: Some(event.source.clone()),
         platform_message: event.platform_message.clone(),
         sender,
+        attachments: event.attachments.clone(),
     }
 }
 
@@ -240,7 +241,8 @@ fn remember(
     let (channel, chat, message) = duplicate::key(event, &platform_message);
     let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
         (cx.now.wall, channel.clone(), chat.clone(), message.clone());
-    cx.db.seen.put(txn, &(channel, chat, message), &Seen { platform_message, at: cx.now.wall, messages, refused })?;
+    let seen = Seen { platform_message, at: cx.now.wall, messages, refused, held: None };
+    cx.db.seen.put(txn, &(channel, chat, message), &seen)?;
     cx.db.seen_by_time.put(txn, &by_time, &())
 }
 

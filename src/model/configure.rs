@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::address::{ChannelName, ForeignId, UserId};
+use super::address::{Address, ChannelName, ForeignId, UserId};
+use super::channel::ChannelKind;
 use super::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
 
 /// A list of changes that happen together or not at all.
@@ -49,6 +50,16 @@ pub enum Change {
     AddDestination(Folder, String, DestinationSpec),
     /// Takes a destination away.
     RemoveDestination(Folder, String),
+    /// A channel instance.
+    PutChannel(ChannelSpec),
+    /// Removes a channel instance; its chats and people stay.
+    RemoveChannel(ChannelName),
+    /// Keeps a thread from waking an agent.
+    Mute(Folder, Address),
+    /// Lets it wake the agent again.
+    Unmute(Folder, Address),
+    /// Ends that an agent goes on listening in a thread.
+    EndSticky(Folder, Address),
     /// Removes what a file made and the other changes do not name.
     Prune,
 }
@@ -129,4 +140,19 @@ pub struct WiringSpec {
     pub session: SessionMode,
     /// Higher ones are asked first.
     pub priority: i32,
+}
+
+/// A channel instance. Secrets are references.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// Its name.
+    pub name: ChannelName,
+    /// What drives it.
+    pub kind: ChannelKind,
+    /// Where its token is found.
+    pub token: Option<String>,
+    /// Where its server is, if not where its kind says.
+    pub base_url: Option<String>,
+    /// Where the key of its signatures is found.
+    pub secret: Option<String>,
 }

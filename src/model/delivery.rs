@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ForeignId};
+use super::card::Card;
 use super::content::RawJson;
 use super::id::{MessageId, OutboundId, SessionId};
 use super::time::{Awake, Timestamp};
@@ -23,6 +24,28 @@ pub enum Author {
     },
     /// Hearth itself: a notice that something went wrong.
     Hearth,
+}
+
+/// A message that was said before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Said {
+    /// One of ours; its platform id is known once it was delivered.
+    Ours(OutboundId),
+    /// One of the platform's.
+    Theirs(ForeignId),
+}
+
+/// What an outgoing message does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Act {
+    /// Says its text, with its files.
+    Say,
+    /// Shows a card to choose from.
+    Ask(Card),
+    /// Replaces the text, and takes away the buttons, of a message.
+    Edit(Said),
+    /// Puts its text, an emoji, under a message.
+    React(Said),
 }
 
 /// Where an outgoing message is.
@@ -77,6 +100,8 @@ pub struct Outbound {
     pub author: Author,
     /// Where it goes; none when it has no address and can only be refused or abandoned.
     pub to: Option<Address>,
+    /// What it does.
+    pub act: Act,
     /// The message it answers.
     pub in_reply_to: Option<MessageId>,
     /// Its text; empty for other payloads.
@@ -97,6 +122,19 @@ pub struct Outbound {
     pub stored: Timestamp,
 }
 
+/// What a channel is asked to do, with the platform's ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryAct {
+    /// Say the text, with the files.
+    Say,
+    /// Show a card.
+    Ask(Card),
+    /// Replace the text of a message and take away its buttons.
+    Edit(ForeignId),
+    /// Put an emoji under a message.
+    React(ForeignId),
+}
+
 /// What a channel is asked to deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
@@ -104,6 +142,10 @@ pub struct Delivery {
     pub id: OutboundId,
     /// Where it goes.
     pub to: Address,
+    /// What to do.
+    pub act: DeliveryAct,
+    /// An earlier attempt may have gone out, and the channel cannot tell: people are to see that this is a repetition.
+    pub repeated: bool,
     /// Name of the agent that speaks; none for Hearth.
     pub speaker: Option<String>,
     /// The message it answers.

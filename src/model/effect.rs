@@ -3,8 +3,8 @@
 //! Effects are returned by committed transactions. They are hints: whatever one asks for can be derived again from the
 //! tables, which is what start and sweep do, so a lost effect costs time and nothing else.
 
-use super::address::Address;
-use super::content::RawJson;
+use super::address::{Address, ChannelName, UserId};
+use super::content::{Attachment, RawJson};
 use super::delivery::Delivery;
 use super::entity::AgentSettings;
 use super::id::{MessageId, OutboundId, SessionId};
@@ -32,6 +32,14 @@ pub enum Effect {
     Deliver(Box<Delivery>),
     /// Tell the source of a message what became of it.
     Settled(Settled),
+    /// Open a direct message with somebody, and say where it is.
+    OpenDirect(UserId),
+    /// Tell the platform that every message of a thread is wanted from now on.
+    Subscribe(Address),
+    /// Show in a chat that a session's agent is at work, until it answers or gives up.
+    Typing(SessionId, Address),
+    /// A channel instance was changed: connect it anew, or let it go.
+    Reconnect(ChannelName),
     /// Do the rest of some work.
     Continue(Continuation),
 }
@@ -45,8 +53,19 @@ pub struct Export {
     pub context: ContextView,
     /// Messages it may work on, ascending.
     pub messages: Vec<ExportedMessage>,
+    /// Answers to requests of the incarnation: name of the file, and what it says.
+    pub replies: Vec<ExportedReply>,
     /// Whether messages that are not in the list have to go (before an incarnation starts), or the list is an addition.
     pub exact: bool,
+}
+
+/// The answer to a request of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedReply {
+    /// Name of the request.
+    pub request: String,
+    /// What was asked for, or why it was not done.
+    pub answer: Result<RawJson, String>,
 }
 
 /// One message for an agent.
@@ -66,6 +85,8 @@ pub struct ExportedMessage {
     pub reply: Option<Address>,
     /// The payload.
     pub content: RawJson,
+    /// Files that came with it.
+    pub attachments: Vec<Attachment>,
 }
 
 /// The facts of the context file.

@@ -87,6 +87,28 @@ pub enum EnvValue {
     Reference(String),
 }
 
+/// A server of tools that an agent may use, started beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpServer {
+    /// Its name: unique for the agent.
+    pub name: String,
+    /// Program.
+    pub command: String,
+    /// Arguments.
+    pub args: Vec<String>,
+    /// Environment, sorted by name.
+    pub env: Vec<(String, EnvValue)>,
+}
+
+/// Packages in an agent's image beyond those of the base.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Packages {
+    /// Of the distribution.
+    pub apt: Vec<String>,
+    /// Of npm.
+    pub npm: Vec<String>,
+}
+
 /// How an agent is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSettings {
@@ -112,6 +134,12 @@ pub struct AgentSettings {
     pub max_prompt_messages: u32,
     /// Incarnations of it that may run at once.
     pub max_parallel: u32,
+    /// Packages in its image.
+    pub packages: Packages,
+    /// Servers of tools that it may use, sorted by name.
+    pub mcp_servers: Vec<McpServer>,
+    /// What it is told about itself when its folder is made.
+    pub instructions: Option<String>,
 }
 
 /// What holds an agent in the process runtime.

@@ -1,8 +1,9 @@
 //! Everything that can happen to Hearth.
 
-use super::address::{Address, ChannelName, ForeignId};
+use super::address::{Address, ChannelName, ForeignId, UserId};
+use super::card::{Button, Matter};
 use super::configure::Configure;
-use super::content::Content;
+use super::content::{Attachment, Content};
 use super::delivery::DeliveryResult;
 use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
@@ -25,6 +26,12 @@ pub enum Input {
     Delivered(OutboundId, DeliveryResult),
     /// Somebody is there to take what waits for an address, or a whole channel came up.
     Reachable(ChannelName, Option<Address>),
+    /// Somebody pressed a button.
+    Pressed(Press),
+    /// The operator decides by command: the value of an option.
+    Decide(Matter, String),
+    /// A channel opened a direct message with somebody, or could not.
+    DirectOpened(UserId, Result<ForeignId, String>),
     /// Time passed: look at what is due.
     Sweep(Vec<Observation>),
     /// An operator wants the entities to be like this.
@@ -61,6 +68,24 @@ pub struct InboundEvent {
     pub group: bool,
     /// Where the answer goes, if not where it was said.
     pub reply_to: Option<Address>,
+    /// Whether the adapter's chats have threads with conversations of their own; none when nobody says, and then the
+    /// channel's kind does.
+    pub threads: Option<bool>,
+    /// How the platform calls the chat.
+    pub chat_name: Option<String>,
+    /// Files that came with it, their bytes stored already.
+    pub attachments: Vec<Attachment>,
+}
+
+/// A button that was pressed, as the platform says: nothing the presser chose but the button.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Press {
+    /// Who, by the adapter's id in the channel's namespace.
+    pub by: UserId,
+    /// Chat in which the card is.
+    pub at: Address,
+    /// What the button said.
+    pub button: Button,
 }
 
 /// What the runtime says.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
-use super::content::Content;
+use super::content::{Attachment, Content};
 use super::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, SessionId};
 use super::time::{Awake, Timestamp};
 
@@ -51,6 +51,8 @@ pub struct Body {
     pub platform_message: Option<ForeignId>,
     /// The person who said it.
     pub sender: Option<UserId>,
+    /// Files that came with it.
+    pub attachments: Vec<Attachment>,
 }
 
 /// When a pending message may go to the agent.
@@ -78,8 +80,6 @@ pub enum Completion {
 pub enum MessageState {
     /// Waits for a turn. A message that does not trigger waits for one that does.
     Pending(Due),
-    /// Waits for a decision.
-    Held(ApprovalId),
     /// An incarnation works on it.
     Claimed {
         /// Which.
@@ -110,6 +110,15 @@ pub enum MessageState {
     },
 }
 
+/// Where a message between agents comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// Session that said it.
+    pub session: SessionId,
+    /// Messages between agents since a person spoke, this one included.
+    pub count: u32,
+}
+
 /// One message of one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -125,6 +134,8 @@ pub struct Message {
     pub trigger: bool,
     /// Where an answer goes unless the agent says otherwise.
     pub reply: Option<Address>,
+    /// The agent's session that said it, and how many agents it went through since a person spoke; none for others.
+    pub from: Option<Hop>,
     /// Where it is.
     pub state: MessageState,
     /// Turns that ended without an end for it.
@@ -158,6 +169,34 @@ pub enum Reason {
     UnknownSenderStrict,
     /// Somebody would have to be asked, and nobody can be.
     ApprovalUnavailable,
+    /// Somebody was asked about the sender: the message waits for the answer.
+    SenderHeld,
+    /// Somebody was asked about the chat: the message waits for the answer.
+    ChannelHeld,
+    /// As many messages of the sender wait for an answer as may wait.
+    HeldFull,
+    /// As many people or chats wait for an answer as may wait.
+    ApprovalsFull,
+    /// The answer was no.
+    Rejected,
+    /// Nobody answered in time.
+    ApprovalExpired,
+    /// A newer message took its place while an answer was waited for, or what it waited for is not any more.
+    Superseded,
+    /// The chat was removed.
+    ChatRemoved,
+    /// Nobody could be asked about the chat: no owner or administrator can be reached.
+    NobodyToAsk,
+    /// The thread is muted for the agent.
+    Muted,
+    /// A command that no agent gets.
+    CommandFiltered,
+    /// A command for which the sender needs a role.
+    CommandDenied,
+    /// It went through too many agents since a person spoke.
+    TooManyHops,
+    /// It was an answer to a card.
+    Answer,
     /// The agent has as many waiting messages as it may have.
     Backlog,
     /// The agent was removed.
@@ -180,6 +219,8 @@ pub enum Reason {
     PatternMatch,
     /// The bot was addressed.
     Mentioned,
+    /// The agent was addressed in this thread before.
+    Sticky,
     /// A stored context message became one that asks for a turn.
     RaisedToTrigger,
 }
@@ -200,6 +241,20 @@ impl Reason {
             Self::UnknownUser => "unknown_user",
             Self::UnknownSenderStrict => "unknown_sender_strict",
             Self::ApprovalUnavailable => "approval_unavailable",
+            Self::SenderHeld => "unknown_sender_request_approval",
+            Self::ChannelHeld => "channel_request_approval",
+            Self::HeldFull => "held_full",
+            Self::ApprovalsFull => "approvals_full",
+            Self::Rejected => "rejected",
+            Self::ApprovalExpired => "approval_expired",
+            Self::Superseded => "superseded",
+            Self::ChatRemoved => "chat_removed",
+            Self::NobodyToAsk => "nobody_to_ask",
+            Self::Muted => "thread_muted",
+            Self::CommandFiltered => "command_filtered",
+            Self::CommandDenied => "command_denied",
+            Self::TooManyHops => "too_many_hops",
+            Self::Answer => "answer",
             Self::Backlog => "agent_backlog_full",
             Self::AgentRemoved => "agent_removed",
             Self::AlreadyStored => "already_stored",
@@ -211,6 +266,7 @@ impl Reason {
             Self::Public => "public_chat",
             Self::PatternMatch => "pattern_match",
             Self::Mentioned => "mentioned",
+            Self::Sticky => "sticky_thread",
             Self::RaisedToTrigger => "raised_to_trigger",
         }
     }
@@ -256,4 +312,6 @@ pub struct Seen {
     pub messages: Vec<MessageId>,
     /// Why it was refused, when it was.
     pub refused: Option<Reason>,
+    /// The decision it waits for, or waited for.
+    pub held: Option<ApprovalId>,
 }

@@ -4,6 +4,9 @@
 //! has its own type at the edge that writes it. Inputs and effects are the two ends of the engine.
 
 pub mod address;
+pub mod approval;
+pub mod card;
+pub mod channel;
 pub mod configure;
 pub mod content;
 pub mod delivery;
@@ -19,6 +22,7 @@ pub mod message;
 pub mod policy;
 pub mod report;
 pub mod session;
+pub mod thread;
 pub mod time;
 
 pub use address::{Address, ChannelName, ForeignId, UserId};

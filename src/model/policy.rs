@@ -37,6 +37,24 @@ pub struct Policy {
     pub rows_per_input: usize,
     /// Incarnations that may run at once.
     pub max_containers: u32,
+    /// Time somebody has to decide; wall time.
+    pub approval_lifetime: Millis,
+    /// First wait before a card that could not be sent is sent again; doubles up to an hour.
+    pub card_again: Millis,
+    /// Messages of one person, in one chat, that may wait for a decision.
+    pub held_max: usize,
+    /// Approvals that may be open for one chat.
+    pub approvals_per_chat: usize,
+    /// Time somebody has to name a new agent.
+    pub naming_max: Millis,
+    /// Time between cards about the same chat nobody listens in.
+    pub channel_card_again: Millis,
+    /// Time an agent goes on listening in a thread after it was last engaged there; wall time.
+    pub sticky_lifetime: Millis,
+    /// Messages between agents that may follow each other without a person.
+    pub hops_max: u32,
+    /// Longest time an agent's question may wait.
+    pub question_max: Millis,
 }
 
 impl Policy {
@@ -58,6 +76,15 @@ impl Policy {
         backlog_max: 1_000,
         rows_per_input: 1_000,
         max_containers: 16,
+        approval_lifetime: Millis::minutes(7 * 24 * 60),
+        card_again: Millis::seconds(30),
+        held_max: 50,
+        approvals_per_chat: 20,
+        naming_max: Millis::minutes(15),
+        channel_card_again: Millis::minutes(60),
+        sticky_lifetime: Millis::minutes(24 * 60),
+        hops_max: 10,
+        question_max: Millis::minutes(24 * 60),
     };
 
     /// Wait before try `tries + 1`: base · 2^tries.

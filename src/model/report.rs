@@ -17,6 +17,13 @@ pub enum Reply {
     Configured(Vec<ChangeReport>),
     /// What a sweep causes.
     Swept(Vec<Caused>),
+    /// What became of a button or an answer to a card: what to tell whoever gave it.
+    Answered {
+        /// Whether it decided something.
+        decided: bool,
+        /// What to tell.
+        text: String,
+    },
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
 }
@@ -45,6 +52,10 @@ impl From<&Effect> for Caused {
                 ("deliver", format!("{} to {}/{}", delivery.id, delivery.to.channel, delivery.to.platform_id))
             }
             Effect::Settled(settled) => ("settle", settled.message.to_string()),
+            Effect::OpenDirect(user) => ("open_direct", user.to_string()),
+            Effect::Subscribe(at) => ("subscribe", format!("{}/{}", at.channel, at.platform_id)),
+            Effect::Typing(session, at) => ("typing", format!("{session} in {}/{}", at.channel, at.platform_id)),
+            Effect::Reconnect(channel) => ("reconnect", channel.to_string()),
             Effect::Continue(Continuation::DropMessagesOf(agent)) => {
                 ("continue", format!("dropping messages of {agent}"))
             }

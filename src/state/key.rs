@@ -5,6 +5,7 @@
 //! and the bytes of a leading part are a prefix of the bytes of the key. Tags are part of the store format: they are
 //! never reused.
 
+use crate::model::card::Matter;
 use crate::model::entity::Role;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
@@ -269,6 +270,35 @@ impl KeyPart for Role {
             Self::GlobalAdmin => "admin".to_owned(),
             Self::AdminOf(agent) => format!("admin:{agent}"),
         });
+    }
+}
+
+impl KeyPart for Matter {
+    const MAX_BYTES: usize = 1 + ApprovalId::MAX_BYTES;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Approval(id) => {
+                out.push(1);
+                id.encode(out);
+            }
+            Self::Question(id) => {
+                out.push(2);
+                id.encode(out);
+            }
+        }
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        match take_tag(bytes)? {
+            1 => ApprovalId::decode(bytes).map(Self::Approval),
+            2 => QuestionId::decode(bytes).map(Self::Question),
+            other => Err(BadKey(format!("{other} is nothing that is asked"))),
+        }
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        parts.push(self.to_string());
     }
 }
 

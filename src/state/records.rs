@@ -3,14 +3,18 @@
 use super::envelope::Record;
 use super::meta::{Meta, Number};
 use crate::model::RawJson;
+use crate::model::approval::{Approval, Held, HostReply, Matters, Question, QuestionState};
+use crate::model::card::CardOption;
+use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
-use crate::model::delivery::Outbound;
+use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::later::{Approval, Fire, Mute, Question, SkipSummary, StateField, Task};
+use crate::model::later::{Fire, SkipSummary, StateField, Task};
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::session::{Session, Workspace};
+use crate::model::thread::{Mute, Sticky};
 
 macro_rules! records {
     ($($name:literal $version:literal $record:ident $(|$row:ident| $redact:block)?)+) => {$(
@@ -47,6 +51,7 @@ records! {
         black_out(&mut row.content.text);
         black_out_option(&mut row.content.sender_name);
         black_out_json(&mut row.content.raw);
+        row.attachments.iter_mut().for_each(|file| black_out(&mut file.name));
     }
     "message" 1 Message
     "seen" 1 Seen
@@ -55,22 +60,60 @@ records! {
     "outbound" 1 Outbound |row| {
         black_out(&mut row.text);
         black_out_json(&mut row.content);
+        if let Act::Ask(card) = &mut row.act {
+            card.nonce = 0;
+            black_out(&mut card.title);
+            black_out(&mut card.body);
+            black_out_options(&mut card.options);
+        }
         row.files.iter_mut().for_each(black_out);
     }
-    "approval" 1 Approval |row| { row.nonce = 0; }
+    "approval" 1 Approval |row| { redact_approval(row); }
+    "held" 1 Held
     "question" 1 Question |row| {
+        row.nonce = 0;
         black_out(&mut row.title);
-        for (label, value) in &mut row.options {
-            black_out(label);
+        black_out(&mut row.body);
+        black_out_options(&mut row.options);
+        if let QuestionState::Answered { value, .. } = &mut row.state {
             black_out(value);
         }
     }
+    "host_reply" 1 HostReply |row| {
+        if let Ok(json) = &mut row.answer {
+            black_out_json(json);
+        }
+    }
+    "channel" 1 ChannelInstance
+    "sticky" 1 Sticky
     "task" 1 Task |row| { black_out(&mut row.prompt); }
     "fire" 1 Fire
     "skip_summary" 1 SkipSummary |row| { black_out_json(&mut row.summary); }
     "mute" 1 Mute |row| { black_out_json(&mut row.note); }
     "state_field" 1 StateField |row| { black_out_json(&mut row.value); }
     "journal_entry" 1 JournalEntry
+}
+
+fn redact_approval(row: &mut Approval) {
+    row.nonce = 0;
+    black_out_options(&mut row.options);
+    match &mut row.about {
+        Matters::Sender { name, .. } | Matters::Channel { name, .. } => black_out_option(name),
+        Matters::Packages { reason, .. } => black_out_option(reason),
+        Matters::McpServer { .. } => {}
+        Matters::CreateAgent { name, instructions, .. } => {
+            black_out(name);
+            black_out_option(instructions);
+        }
+    }
+}
+
+fn black_out_options(options: &mut [CardOption]) {
+    for option in options {
+        black_out(&mut option.label);
+        black_out(&mut option.chosen);
+        black_out(&mut option.value);
+    }
 }
 
 /// Sizes stay visible: they help to understand and tell nothing.

@@ -8,6 +8,9 @@ use super::meta::{Meta, Number};
 use super::table::{ByteTable, Index, Rows, Table};
 use super::tables::{About, Kind, Visitor};
 use super::text_key::{ForeignKey, RouteKey, Text};
+use crate::model::approval::{Approval, Held, HostReply, Question};
+use crate::model::card::Matter;
+use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::Outbound;
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
@@ -17,9 +20,10 @@ use crate::model::id::{
 };
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::later::{Approval, Fire, Mute, Question, SkipSummary, StateField, Task};
+use crate::model::later::{Fire, SkipSummary, StateField, Task};
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::session::{Discriminator, Fingerprint, Session, Workspace};
+use crate::model::thread::{Mute, Sticky};
 use crate::model::{Awake, Timestamp};
 
 tables! {
@@ -30,6 +34,8 @@ tables! {
     /// Last number given out, by the prefix of the ids it is for.
     table counters: Text => Number;
 
+    /// Channel instances, by name.
+    table channels: ForeignKey => ChannelInstance;
     /// Agent groups.
     table agents: AgentId => Agent;
     /// Agents that are not archived, by folder.
@@ -68,6 +74,8 @@ tables! {
 
     /// What messages say, once per event.
     table bodies: BodyId => Body;
+    /// Bodies that need a file of the store of files, by its digest.
+    index blobs: (Text, BodyId) => ();
     /// Messages of sessions.
     table messages: MessageId => Message;
     /// Messages of a session in order.
@@ -111,14 +119,24 @@ tables! {
     /// Messages that wait for their time before they enter a lane.
     index outbound_later: (Timestamp, OutboundId) => ();
 
-    /// What somebody has to decide.
+    /// What somebody has to decide, or decided.
     table approvals: ApprovalId => Approval;
-    /// The same by the time at which it lapses.
-    index approvals_by_expiry: (Timestamp, ApprovalId) => ();
+    /// Open ones by the time at which something has to be done about them.
+    index approvals_due: (Timestamp, ApprovalId) => ();
+    /// The open one about a person in a chat.
+    index approvals_by_sender: (ChatId, ForeignKey, ForeignKey) => ApprovalId;
+    /// The open one about a chat in which nobody listens.
+    index approvals_by_chat: ChatId => ApprovalId;
+    /// Messages that wait for a decision, in order.
+    table held: (ApprovalId, BodyId) => Held;
     /// Questions of agents to people.
     table questions: QuestionId => Question;
-    /// The same by the time at which they lapse.
-    index questions_by_expiry: (Timestamp, QuestionId) => ();
+    /// Open ones by the time at which they lapse.
+    index questions_due: (Timestamp, QuestionId) => ();
+    /// What people can answer at an address by a number or a name: open approvals and questions, by channel and chat.
+    index asked: (ForeignKey, ForeignKey, OutboundId) => Matter;
+    /// Answers to requests of live incarnations.
+    table replies: (SessionId, Text) => HostReply;
     /// Scheduled tasks.
     table tasks: TaskId => Task;
     /// Future occurrences; one per series.
@@ -129,6 +147,8 @@ tables! {
     table skips: SkipId => SkipSummary;
     /// Skip summaries that were not shown yet, by agent.
     index skips_unsurfaced: (AgentId, SkipId) => ();
+    /// Threads in which an agent goes on listening, by agent, channel, chat and thread.
+    table sticky: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky;
     /// Muted threads, by agent, channel, chat and thread.
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Fields of agent groups' session-state files.

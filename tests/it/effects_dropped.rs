@@ -236,9 +236,7 @@ impl Sim {
 
     /// What still waits: messages that ask for a turn, and everything said.
     fn unfinished(&self) -> Vec<String> {
-        let waits = |state: &MessageState| {
-            matches!(state, MessageState::Pending(_) | MessageState::Claimed { .. } | MessageState::Held(_))
-        };
+        let waits = |state: &MessageState| matches!(state, MessageState::Pending(_) | MessageState::Claimed { .. });
         let messages = self.world.all_messages().into_iter().filter(|(_, m)| m.trigger && waits(&m.state));
         let said = self.world.all_outbound().into_iter().filter(|(_, outbound)| {
             matches!(outbound.state, OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. })

@@ -55,6 +55,9 @@ fn a_full_event_is_taken_apart() {
             mention: true,
             group: true,
             reply_to: Some(address("terminal", "local", None)),
+            threads: None,
+            chat_name: None,
+            attachments: Vec::new(),
         }
     );
 }

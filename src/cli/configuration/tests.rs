@@ -58,6 +58,9 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
             blocked_tools,
             max_prompt_messages: prompt,
             max_parallel: parallel,
+            packages: crate::model::entity::Packages::default(),
+            mcp_servers: Vec::new(),
+            instructions: None,
         })
 }
 

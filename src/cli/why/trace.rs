@@ -334,6 +334,6 @@ fn ended(state: &MessageState) -> Option<Timestamp> {
         MessageState::Completed { at, .. } | MessageState::Failed { at, .. } | MessageState::Dropped { at, .. } => {
             Some(*at)
         }
-        MessageState::Pending(_) | MessageState::Held(_) | MessageState::Claimed { .. } => None,
+        MessageState::Pending(_) | MessageState::Claimed { .. } => None,
     }
 }

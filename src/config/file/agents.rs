@@ -4,7 +4,7 @@ use super::section::{Keys, Pair, Problems, Section, excerpt};
 use super::{COUNT_MAX, Once};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
+use crate::model::entity::{AgentSettings, EnvValue, Folder, Packages, ProviderKind, Trust};
 
 const AGENTS: Keys = Keys {
     place: "[[agents]]",
@@ -74,6 +74,9 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         blocked_tools: blocked_tools(problems, section),
         max_prompt_messages: count(problems, "max_prompt_messages", 0).unwrap_or(PROMPT_MESSAGES),
         max_parallel: count(problems, "max_parallel", 1).unwrap_or(PARALLEL),
+        packages: Packages::default(),
+        mcp_servers: Vec::new(),
+        instructions: None,
     };
     check_provider(problems, section, &settings);
     settings

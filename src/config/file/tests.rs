@@ -105,6 +105,9 @@ fn agent(name: &str) -> AgentSettings {
         blocked_tools: Vec::new(),
         max_prompt_messages: 10,
         max_parallel: 4,
+        packages: crate::model::entity::Packages::default(),
+        mcp_servers: Vec::new(),
+        instructions: None,
     }
 }
 

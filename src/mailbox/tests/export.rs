@@ -41,6 +41,9 @@ fn context(version: u64, incarnation: u32) -> ContextView {
         blocked_tools: vec!["Shell".to_owned()],
         max_prompt_messages: 20,
         max_parallel: 4,
+        packages: crate::model::entity::Packages::default(),
+        mcp_servers: Vec::new(),
+        instructions: None,
     };
     ContextView {
         version,
@@ -75,12 +78,15 @@ fn message(seq: u64) -> ExportedMessage {
         said: Timestamp::parse("2026-04-20T12:00:00Z").unwrap(),
         reply: Some(address()),
         content: RawJson::trusted(r#"{"text":"hello","sender":"Ann"}"#.to_owned()),
+        attachments: Vec::new(),
     }
 }
 
 fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<(), Error> {
     let messages = seqs.iter().map(|seq| message(*seq)).collect();
-    place.mailboxes.export(&Export { session: SESSION, context: view, messages, exact }, "Europe/Berlin")
+    place
+        .mailboxes
+        .export(&Export { session: SESSION, context: view, messages, replies: Vec::new(), exact }, "Europe/Berlin")
 }
 
 fn read_context(place: &Place) -> Context {
@@ -194,8 +200,10 @@ fn a_message_that_cannot_be_written_does_not_keep_the_others() {
     let mut broken = message(6);
     broken.content = RawJson::trusted("{".to_owned());
     let messages = vec![big, broken, message(8)];
-    let outcome =
-        place.mailboxes.export(&Export { session: SESSION, context: context(1, 1), messages, exact: true }, "UTC");
+    let outcome = place.mailboxes.export(
+        &Export { session: SESSION, context: context(1, 1), messages, replies: Vec::new(), exact: true },
+        "UTC",
+    );
     assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");
     assert_eq!(names(&place.host("in")), ["0000000000000008.json", "files"]);
 }

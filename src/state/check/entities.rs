@@ -44,12 +44,6 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
 
 fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    check.each(&db.approvals, |check, id, approval| {
-        if let Some(agent) = approval.agent {
-            check.refers((&db.approvals, &id), (&db.agents, &agent))?;
-        }
-        approval.chat.map_or(Ok(()), |chat| check.refers((&db.approvals, &id), (&db.chats, &chat)))
-    })?;
     check.each(&db.questions, |check, id, question| {
         check.refers((&db.questions, &id), (&db.sessions_by_id, &question.session))
     })?;

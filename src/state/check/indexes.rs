@@ -1,6 +1,7 @@
 //! Indexes that have one row per record, or none.
 
 use super::Check;
+use crate::model::approval::QuestionState;
 use crate::model::incarnation::Phase;
 use crate::model::session::{SessionName, SessionStatus};
 use crate::state::{ForeignKey, Result, RouteKey, Text};
@@ -74,14 +75,14 @@ pub(super) fn of_dates(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.agree(
         &db.approvals,
-        &db.approvals_by_expiry,
-        |id, approval| Some(((approval.expires, *id), ())),
+        &db.approvals_due,
+        |id, approval| approval.state.is_open().then_some(((approval.due, *id), ())),
         |(_, id), ()| *id,
     )?;
     check.agree(
         &db.questions,
-        &db.questions_by_expiry,
-        |id, question| Some(((question.expires, *id), ())),
+        &db.questions_due,
+        |id, question| (question.state == QuestionState::Open).then_some(((question.expires, *id), ())),
         |(_, id), ()| *id,
     )?;
     check.agree(&db.tasks, &db.tasks_due, |id, task| task.next.map(|due| ((due, *id), ())), |(_, id), ()| *id)?;

@@ -25,13 +25,9 @@ fn waits(message: &Message) -> Waits {
         (MessageState::Pending(Due::At(_)), true) => Waits::Later,
         (MessageState::Pending(Due::Retry(_)), true) => Waits::Retries,
         (MessageState::Claimed { .. }, _) => Waits::Claims,
-        (
-            MessageState::Held(_)
-            | MessageState::Completed { .. }
-            | MessageState::Failed { .. }
-            | MessageState::Dropped { .. },
-            _,
-        ) => Waits::Nowhere,
+        (MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. }, _) => {
+            Waits::Nowhere
+        }
     }
 }
 
@@ -108,9 +104,6 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         );
         if !over {
             check.refers(from, (&db.bodies, &message.body))?;
-        }
-        if let MessageState::Held(approval) = message.state {
-            check.refers(from, (&db.approvals, &approval))?;
         }
         if let MessageState::Claimed { incarnation, .. } = message.state
             && check.look_up(&db.live, &message.session)? != Some(incarnation)

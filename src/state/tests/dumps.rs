@@ -32,7 +32,7 @@ fn nothing_private_is_shown_unasked() {
     let (lines, _) = lines(&store, &json(None));
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
     for private in
-        ["dinner", "answer", "Ada", "Family", "Main", "plan.pdf", "plants", "Pizza", "unused", "0123\"", "nonce: 77"]
+        ["dinner", "An answer", "Ada", "Family", "Main", "plan.pdf", "plants", "Pizza", "unused", "0123\"", "nonce: 77"]
     {
         assert!(!shown.contains(private), "{private}");
         assert!(!lines.join("\n").contains(private), "{private}");

@@ -1,10 +1,14 @@
 //! One small world that agrees with itself: every record type, most shapes of each.
 
+use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Matters, Question, QuestionState};
+use crate::model::card::{CardOption, Matter};
+use crate::model::channel::{ChannelInstance, ChannelKind};
 use crate::model::configure::Settings;
-use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::content::{Attachment, BlobId};
+use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::{
-    Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, Folder, Grant, Ignored, Membership,
-    Origin, ProviderKind, Role, SenderScope, SessionMode, Trust, UnknownSenders, User, Wiring,
+    Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, Folder, Grant, Ignored, McpServer,
+    Membership, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode, Trust, UnknownSenders, User, Wiring,
 };
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
@@ -12,11 +16,12 @@ use crate::model::id::{
 };
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
-use crate::model::later::{Approval, Fire, Mute, Question, SkipSummary, StateField, Task};
+use crate::model::later::{Fire, SkipSummary, StateField, Task};
 use crate::model::message::{Body, Completion, Drop, Due, Message, MessageKind, MessageState, Reason, Seen};
 use crate::model::session::{
     Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Witness, Workspace, WorkspaceKey,
 };
+use crate::model::thread::{Mute, Sticky};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::state::{ForeignKey, Number, Result, RouteKey, Tables, Text, Write};
 
@@ -48,6 +53,10 @@ pub(super) fn ada() -> UserId {
     UserId::new(telegram(), foreign("42"))
 }
 
+fn blob() -> BlobId {
+    BlobId::parse(&"0f".repeat(32)).unwrap()
+}
+
 fn json(text: &str) -> RawJson {
     RawJson::trusted(text.to_owned())
 }
@@ -68,6 +77,14 @@ pub(super) fn agent(folder: &str) -> Agent {
         blocked_tools: vec!["Bash".to_owned()],
         max_prompt_messages: 10,
         max_parallel: 4,
+        packages: Packages { apt: vec!["jq".to_owned()], npm: vec![] },
+        mcp_servers: vec![McpServer {
+            name: "files".to_owned(),
+            command: "mcp-files".to_owned(),
+            args: vec!["--all".to_owned()],
+            env: vec![("KEY".to_owned(), EnvValue::Reference("env:KEY".to_owned()))],
+        }],
+        instructions: None,
     };
     Agent { folder: Folder::new(folder).unwrap(), settings, origin: Origin::File, created: at(0), archived: None }
 }
@@ -80,6 +97,7 @@ pub(super) fn message(number: u64, state: MessageState, trigger: bool) -> (Messa
         body: BodyId::new(1),
         trigger,
         reply: Some(address(Some("7"))),
+        from: None,
         state,
         tries: 0,
         stored: at(5),
@@ -93,6 +111,7 @@ pub(super) fn outbound(number: u64, state: OutState, thread: Option<&str>) -> (O
     let outbound = Outbound {
         author,
         to: Some(address(thread)),
+        act: Act::Say,
         in_reply_to: Some(MessageId::new(1)),
         text: "An answer".to_owned(),
         content: json(r#"{"text":"An answer"}"#),
@@ -221,8 +240,15 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         source: Some(address(Some("7"))),
         platform_message: Some(foreign("9001")),
         sender: Some(ada()),
+        attachments: vec![Attachment {
+            name: "menu.pdf".to_owned(),
+            size: 3,
+            mime: Some("application/pdf".to_owned()),
+            blob: Ok(blob()),
+        }],
     };
     db.bodies.put(txn, &BodyId::new(1), &body)?;
+    db.blobs.put(txn, &(Text::new(blob().as_str())?, BodyId::new(1)), &())?;
     let states = [
         (MessageState::Completed { how: Completion::Answered, at: at(6) }, true),
         (MessageState::Pending(Due::Now), true),
@@ -230,7 +256,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         (MessageState::Pending(Due::Retry(Awake::new(1, 5_000))), true),
         (MessageState::Pending(Due::Now), false),
         (MessageState::Claimed { incarnation: 2, since: Awake::new(1, 700) }, true),
-        (MessageState::Held(ApprovalId::new(1)), true),
+        (MessageState::Completed { how: Completion::ContextCapped, at: at(6) }, false),
         (MessageState::Failed { error: "five tries".to_owned(), at: at(7) }, true),
         (MessageState::Dropped { reason: Reason::AgentRemoved, at: at(8) }, true),
     ];
@@ -248,7 +274,13 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.backlog.put(txn, &AGENT, &4)?;
     let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
     let key = ForeignKey::of(&foreign("9001"));
-    let seen = Seen { platform_message: foreign("9001"), at: at(4), messages: vec![MessageId::new(1)], refused: None };
+    let seen = Seen {
+        platform_message: foreign("9001"),
+        at: at(4),
+        messages: vec![MessageId::new(1)],
+        refused: None,
+        held: None,
+    };
     db.seen.put(txn, &(channel.clone(), chat.clone(), key.clone()), &seen)?;
     db.seen_by_time.put(txn, &(at(4), channel, chat, key), &())?;
     let dropped = Drop {
@@ -302,28 +334,7 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let approval = Approval {
-        agent: Some(AGENT),
-        chat: Some(CHAT),
-        subject: Some(ada()),
-        approver: ada(),
-        nonce: 77,
-        expires: at(80),
-        created: at(5),
-    };
-    db.approvals.put(txn, &ApprovalId::new(1), &approval)?;
-    db.approvals_by_expiry.put(txn, &(at(80), ApprovalId::new(1)), &())?;
-    let question = Question {
-        session: SESSION,
-        incarnation: 2,
-        request: "q1".to_owned(),
-        title: "Pizza?".to_owned(),
-        options: vec![("Yes".to_owned(), "yes".to_owned())],
-        expires: at(81),
-        created: at(5),
-    };
-    db.questions.put(txn, &QuestionId::new(1), &question)?;
-    db.questions_by_expiry.put(txn, &(at(81), QuestionId::new(1)), &())?;
+    asked(db, txn)?;
     let task = Task {
         session: SESSION,
         prompt: "Water the plants".to_owned(),
@@ -349,17 +360,76 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.journal_by_session.put(txn, &(SESSION, JournalId::new(1)), &())
 }
 
+fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let option = CardOption { label: "Allow".to_owned(), chosen: "Allowed".to_owned(), value: "approve".to_owned() };
+    let (channel, handle) = ForeignKey::user(&ada());
+    let approval = Approval {
+        about: Matters::Sender { chat: CHAT, sender: ada(), name: Some("Ada".to_owned()), agents: vec![AGENT] },
+        state: ApprovalState::Pending,
+        approver: Some(ada()),
+        nonce: 77,
+        options: vec![option.clone()],
+        card: Some(OutboundId::new(1)),
+        due: at(80),
+        expires: at(80),
+        created: at(5),
+    };
+    db.approvals.put(txn, &ApprovalId::new(1), &approval)?;
+    db.approvals_due.put(txn, &(at(80), ApprovalId::new(1)), &())?;
+    db.approvals_by_sender.put(txn, &(CHAT, channel.clone(), handle.clone()), &ApprovalId::new(1))?;
+    let chat = Matters::Channel { chat: CHAT, sender: None, name: None };
+    let chat = Approval { about: chat, due: at(79), ..approval };
+    db.approvals.put(txn, &ApprovalId::new(2), &chat)?;
+    db.approvals_due.put(txn, &(at(79), ApprovalId::new(2)), &())?;
+    db.approvals_by_chat.put(txn, &CHAT, &ApprovalId::new(2))?;
+    let held = Held { agents: vec![AGENT], mention: true, group: true, threads: None, reply_to: None, stored: at(5) };
+    db.held.put(txn, &(ApprovalId::new(1), BodyId::new(1)), &held)?;
+    let question = Question {
+        session: SESSION,
+        incarnation: 2,
+        request: "q1".to_owned(),
+        to: address(None),
+        title: "Pizza?".to_owned(),
+        body: "For dinner".to_owned(),
+        options: vec![option],
+        nonce: 78,
+        card: None,
+        state: QuestionState::Open,
+        expires: at(81),
+        created: at(5),
+    };
+    db.questions.put(txn, &QuestionId::new(1), &question)?;
+    db.questions_due.put(txn, &(at(81), QuestionId::new(1)), &())?;
+    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
+    db.asked.put(txn, &(channel, chat, OutboundId::new(1)), &Matter::Approval(ApprovalId::new(1)))?;
+    let reply = HostReply { incarnation: 2, answer: Ok(json("true")) };
+    db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
+    let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
+    let (channel, chat, thread) = ForeignKey::place(&sticky.address);
+    db.sticky.put(txn, &(AGENT, channel, chat, thread), &sticky)?;
+    let channel = ChannelInstance {
+        name: telegram(),
+        kind: ChannelKind::Telegram,
+        token: Some("env:TELEGRAM".to_owned()),
+        base_url: None,
+        secret: None,
+        origin: Origin::File,
+        created: at(1),
+    };
+    db.channels.put(txn, &ForeignKey::of(&telegram()), &channel)
+}
+
 fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 9)?;
     set(OutboundId::COUNTER, 9)?;
+    set(ApprovalId::COUNTER, 2)?;
     for counter in [
         ChatId::COUNTER,
         SessionId::COUNTER,
         BodyId::COUNTER,
         DropId::COUNTER,
-        ApprovalId::COUNTER,
         QuestionId::COUNTER,
         TaskId::COUNTER,
         SkipId::COUNTER,

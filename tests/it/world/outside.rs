@@ -32,6 +32,8 @@ pub(crate) struct Outside {
     pub(crate) shown: Vec<(OutboundId, String)>,
     /// What sources of messages were told.
     pub(crate) settled: Vec<Settled>,
+    /// Threads of which every message is wanted.
+    pub(crate) subscribed: Vec<hearth::model::Address>,
     /// What the channels say; none: nothing is ever heard of the attempt.
     pub(crate) channel: Channel,
     /// Whether the runtime can start anything.
@@ -50,6 +52,7 @@ impl Default for Outside {
             attempts: Vec::new(),
             shown: Vec::new(),
             settled: Vec::new(),
+            subscribed: Vec::new(),
             channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
             startable: true,
             seen: BTreeSet::new(),
@@ -92,6 +95,15 @@ impl Outside {
                 self.settled.push(settled);
                 vec![]
             }
+            Effect::OpenDirect(user) => {
+                let chat = user.handle().clone();
+                vec![Input::DirectOpened(user, Ok(chat))]
+            }
+            Effect::Subscribe(address) => {
+                self.subscribed.push(address);
+                vec![]
+            }
+            Effect::Typing(..) | Effect::Reconnect(_) => vec![],
             Effect::Continue(rest) => vec![Input::Continue(rest)],
         }
     }

@@ -26,6 +26,9 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Delivered(id, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
         Input::Delivered(id, result) => format!("{id} was not delivered: {result:?}"),
         Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
+        Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
+        Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
+        Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
         Input::Continue(rest) => format!("continue {rest:?}"),
@@ -63,6 +66,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
             }
             text
         }
+        Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {
             let lines: Vec<String> =
                 reports.iter().map(|report| format!("{} {}", report.entity, report.action.as_str())).collect();
@@ -100,6 +104,10 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
             format!("deliver {} to {}/{}: {:?}", delivery.id, to.channel, to.platform_id, delivery.text)
         }
         Effect::Settled(settled) => format!("settled {}: {:?} {:?}", settled.message, settled.state, settled.answers),
+        Effect::OpenDirect(user) => format!("open a direct message with {user}"),
+        Effect::Subscribe(at) => format!("subscribe to {}/{} {:?}", at.channel, at.platform_id, at.thread),
+        Effect::Typing(session, at) => format!("typing of {session} in {}/{}", at.channel, at.platform_id),
+        Effect::Reconnect(channel) => format!("reconnect {channel}"),
         Effect::Continue(rest) => format!("continue {rest:?}"),
     }
 }

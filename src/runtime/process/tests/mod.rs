@@ -191,6 +191,9 @@ pub(super) fn settings() -> AgentSettings {
         blocked_tools: Vec::new(),
         max_prompt_messages: 10,
         max_parallel: 4,
+        packages: crate::model::entity::Packages::default(),
+        mcp_servers: Vec::new(),
+        instructions: None,
     }
 }
 

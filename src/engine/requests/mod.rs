@@ -1,0 +1,1 @@
+//! What agents ask of the host: questions to people, changes of themselves, new agents.
