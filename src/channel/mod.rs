@@ -8,8 +8,11 @@ use crate::model::effect::Settled;
 use crate::model::id::{OutboundId, SessionId};
 
 pub mod event;
+mod http;
 pub mod intake;
 mod json;
+pub mod split;
+pub mod telegram;
 pub mod terminal;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
@@ -31,4 +34,9 @@ pub trait Channel: Send + Sync {
 
     /// Shows that a session's agent is at work until it answers there or its message ends.
     fn typing(&self, _session: SessionId, _at: &Address) {}
+
+    /// What keeps the channel from taking or sending messages, for people; none when nothing does.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
