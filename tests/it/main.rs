@@ -20,6 +20,7 @@ mod delivery;
 mod effects_dropped;
 mod entities;
 mod fake_api;
+mod fake_telegram;
 mod host;
 mod laws;
 mod lifecycle;

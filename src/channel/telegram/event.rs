@@ -46,7 +46,7 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
         return Ok(Taken::Nothing("the bot said it"));
     }
     let meant = meant(message, me);
-    if meant == Meant::ForAnotherBot {
+    if meant == Meant::AnotherBot {
         return Ok(Taken::Nothing("a command for another bot"));
     }
     let found = attachments::found(message);
@@ -66,7 +66,7 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
             kind: MessageKind::ChatSdk,
             content,
             said: (message.date > 0).then(|| Timestamp::from_millis(message.date.saturating_mul(1_000))),
-            mention: meant == Meant::ForUs,
+            mention: meant == Meant::Us,
             group: matches!(message.chat.kind.as_str(), "group" | "supergroup"),
             reply_to: None,
             threads: None,

@@ -6,11 +6,11 @@ use super::wire::{Entity, Message, User};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meant {
     /// The bot was addressed, or it is a direct message.
-    ForUs,
+    Us,
     /// Said to everybody.
-    ForAll,
+    All,
     /// A command for another bot: none of our business.
-    ForAnotherBot,
+    AnotherBot,
 }
 
 /// Decides. `me` is the bot.
@@ -18,11 +18,11 @@ pub(super) fn meant(message: &Message, me: &User) -> Meant {
     let (text, entities) = words(message);
     let command = entities.iter().find(|entity| entity.kind == "bot_command" && entity.offset == 0);
     if let Some((_, bot)) = command.and_then(|entity| slice(text, entity)).and_then(|command| command.split_once('@')) {
-        return if is_me(bot, me) { Meant::ForUs } else { Meant::ForAnotherBot };
+        return if is_me(bot, me) { Meant::Us } else { Meant::AnotherBot };
     }
     let named = entities.iter().any(|entity| names(text, entity, me));
     let answered = answered(message).and_then(|answered| answered.from.as_ref()).is_some_and(|from| from.id == me.id);
-    if message.chat.kind == "private" || named || answered { Meant::ForUs } else { Meant::ForAll }
+    if message.chat.kind == "private" || named || answered { Meant::Us } else { Meant::All }
 }
 
 /// Text or caption, with what is marked in it.
