@@ -109,7 +109,7 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("regex"),
         within: "",
-        places: &[("src/engine/pattern.rs", "patterns are translated and compiled in one place")],
+        places: &[("src/engine/pattern/", "patterns are translated and compiled in one place")],
         why: "strangers' text meets only patterns that were checked",
     },
     Ban {
