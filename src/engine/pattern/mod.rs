@@ -48,7 +48,9 @@ impl Patterns {
         if pattern == "." {
             return true;
         }
-        self.regex(pattern).is_some_and(|regex| regex.is_match(&spread(text)))
+        // Not `is_match`: it stops at the first end of a match, which for `\B` may be within a character that only the
+        // leftmost match is about to take.
+        self.regex(pattern).is_some_and(|regex| regex.find(&spread(text)).is_some())
     }
 
     fn regex(&self, pattern: &str) -> Option<Regex> {

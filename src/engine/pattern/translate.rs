@@ -70,10 +70,19 @@ fn describe(pattern: &str, refused: &Refused) -> String {
         units <= refused.at
     });
     let before = before.count();
-    let rest: String = pattern.chars().skip(before).take(SHOWN).flat_map(char::escape_debug).collect();
+    let rest: String = pattern.chars().skip(before).take(SHOWN).map(shown).collect();
     let Refused { what, advice, .. } = refused;
-    let place = if rest.is_empty() { "at its end".to_owned() } else { format!("at character {}, {rest}", before + 1) };
+    let place =
+        if rest.is_empty() { "at its end".to_owned() } else { format!("at character {}, `{rest}`", before + 1) };
     format!("{what} {place}; {advice}")
+}
+
+/// A character of the pattern as it is, if it can be seen.
+fn shown(c: char) -> String {
+    match c {
+        '\\' | '"' | '\'' => c.to_string(),
+        c => c.escape_debug().to_string(),
+    }
 }
 
 impl Translation {
@@ -200,7 +209,10 @@ impl Translation {
         let name = String::from_utf16(&name).unwrap_or_default();
         let refuse = |what: &str, advice| Err(Refused { at: start, what: what.to_owned(), advice });
         if !closed || !NAME.as_ref().is_some_and(|form| form.is_match(&name)) {
-            return refuse("a group has no proper name,", "write (?<name> with letters and digits, or (?: without a name");
+            return refuse(
+                "a group has no proper name,",
+                "write (?<name> with letters and digits, or (?: without a name",
+            );
         }
         if self.names.contains(&name) {
             return refuse("two groups have the same name,", "write (?: for one of them");
@@ -272,9 +284,8 @@ impl Translation {
     /// A decimal number and where it ends; too large ones are the largest.
     pub(super) fn number(&self, from: usize) -> Option<(u32, usize)> {
         let digits = self.units.get(from..)?.iter().map_while(|c| c.to_digit(10));
-        let (count, value) = digits.fold((0, 0_u32), |(count, value), digit| {
-            (count + 1, value.saturating_mul(10).saturating_add(digit))
-        });
+        let (count, value) = digits
+            .fold((0, 0_u32), |(count, value), digit| (count + 1, value.saturating_mul(10).saturating_add(digit)));
         (count > 0).then_some((value, from + count))
     }
 
