@@ -8,6 +8,7 @@ use crate::model::id::OutboundId;
 
 pub mod event;
 mod json;
+pub mod split;
 pub mod terminal;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
