@@ -16,14 +16,16 @@ mod units;
 
 use units::spread;
 
-/// Bytes a compiled pattern may use; far above what people write, far below what hurts.
+/// Sizes of patterns: bytes that a compiled one of this size may use, and bytes that a search with it may remember of each
+/// direction. A search that would remember more goes on slower, still in linear time. Nearly everything that people write
+/// is of the first size; what is too large for the last one is refused.
+const SIZES: [(usize, usize); 3] = [(1 << 13, 1 << 18), (1 << 17, 1 << 20), (COMPILED_MAX_BYTES, 1 << 21)];
+/// Bytes a compiled pattern may use: far above what people write, far below what hurts.
 const COMPILED_MAX_BYTES: usize = 1 << 20;
-/// Bytes that nearly every pattern compiles within. Larger ones count as the largest.
-const USUAL_BYTES: usize = 1 << 15;
-/// Bytes a search may remember of each direction; with less it is slower, still in linear time.
-const SEARCH_BYTES: usize = 1 << 18;
 /// Bytes of patterns kept compiled, at most; beyond that the memory starts anew.
 const KEPT_MAX_BYTES: usize = 64 << 20;
+/// Bytes of remembering anything about a pattern, about.
+const ENTRY_BYTES: usize = 256;
 /// Groups within groups, far above what people write and far below what the compiler stands.
 const NEST_MAX: u32 = 2_000;
 
@@ -59,7 +61,7 @@ impl Patterns {
             return regex.clone();
         }
         let compiled = compile(pattern).ok();
-        let bytes = pattern.len() + compiled.as_ref().map_or(0, |(_, bytes)| bytes + 2 * SEARCH_BYTES);
+        let bytes = ENTRY_BYTES + pattern.len() + compiled.as_ref().map_or(0, |(_, bytes)| *bytes);
         if kept.bytes + bytes > KEPT_MAX_BYTES {
             *kept = Kept::default();
         }
@@ -78,20 +80,21 @@ pub fn check(pattern: &str) -> Result<(), String> {
     compile(pattern).map(drop)
 }
 
-/// The pattern compiled, and the bytes it needs at most.
+/// The pattern compiled, and the bytes that it and a search with it use at most.
 fn compile(pattern: &str) -> Result<(Regex, usize), String> {
     let translated = translate::translate(pattern)?;
-    let within = |bytes| {
-        let mut builder = RegexBuilder::new(&translated);
-        builder.size_limit(bytes).dfa_size_limit(SEARCH_BYTES).nest_limit(NEST_MAX);
-        builder.build().map(|regex| (regex, bytes))
-    };
-    within(USUAL_BYTES).or_else(|_| within(COMPILED_MAX_BYTES)).map_err(|error| match error {
-        Error::CompiledTooBig(_) => {
-            format!("it needs more than {COMPILED_MAX_BYTES} bytes; shorten it or write smaller numbers in braces")
+    let mut builder = RegexBuilder::new(&translated);
+    let mut problem = String::new();
+    for (compiled, search) in SIZES {
+        match builder.size_limit(compiled).dfa_size_limit(search).nest_limit(NEST_MAX).build() {
+            Ok(regex) => return Ok((regex, compiled + 2 * search)),
+            Err(Error::CompiledTooBig(limit)) => {
+                problem = format!("it needs more than {limit} bytes; shorten it or write smaller numbers in braces");
+            }
+            Err(error) => problem = format!("it cannot be compiled ({error}); write it simpler"),
         }
-        error => format!("it cannot be compiled ({error}); write it simpler"),
-    })
+    }
+    Err(problem)
 }
 
 #[cfg(test)]
