@@ -47,7 +47,7 @@ pub(super) enum WiringsCommand {
 /// The keys of `[[chats.wirings]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct WiringKeys {
-    /// When it takes a message as its own: `mention` or `pattern`
+    /// When it takes a message as its own: `mention`, `mention-sticky` or `pattern`
     #[arg(long)]
     engage: Option<String>,
     /// Regular expression searched in the text; `.` is every message. With it, `--engage pattern` goes without saying
@@ -103,7 +103,7 @@ impl WiringKeys {
             (None, Some(_)) => Some(Value::Text("pattern".to_owned())),
             (engage, _) => text(engage.as_ref()),
         };
-        if self.engage.as_deref() == Some("mention") {
+        if matches!(self.engage.as_deref(), Some("mention" | "mention-sticky")) {
             fields.clear("pattern");
         }
         let given = vec![

@@ -7,6 +7,7 @@ mod agents;
 mod chats;
 mod section;
 mod users;
+mod v1;
 pub mod write;
 
 use std::collections::BTreeMap;
