@@ -65,7 +65,7 @@ pub fn plan(db: &Tables, txn: &Read<'_>, asked: Option<&str>, uid: u32) -> Resul
     let id = agents.iter().find(|(_, folder)| *folder == agent).map(|(id, _)| *id);
     changes.extend(owner(db, txn, uid)?);
     changes.extend(chat(db, txn, &agent, id)?);
-    let configure = (!changes.is_empty()).then_some(Configure { changes, origin: Origin::Runtime });
+    let configure = (!changes.is_empty()).then_some(Configure::new(changes, Origin::Runtime));
     Ok(Plan { agent, configure })
 }
 

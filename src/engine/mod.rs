@@ -38,6 +38,8 @@ mod prune;
 mod remove;
 mod rights;
 mod route;
+#[cfg(test)]
+mod scene;
 mod sessions;
 mod start;
 mod stuck;

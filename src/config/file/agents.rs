@@ -6,22 +6,25 @@ use crate::config::env::is_env_name;
 use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
 
+/// The keys of `[[agents]]`.
+pub const AGENT_KEYS: &[&str] = &[
+    "name",
+    "folder",
+    "provider",
+    "command",
+    "env",
+    "model",
+    "effort",
+    "trust",
+    "unconfined",
+    "blocked_tools",
+    "max_prompt_messages",
+    "max_parallel",
+];
+
 const AGENTS: Keys = Keys {
     place: "[[agents]]",
-    known: &[
-        "name",
-        "folder",
-        "provider",
-        "command",
-        "env",
-        "model",
-        "effort",
-        "trust",
-        "unconfined",
-        "blocked_tools",
-        "max_prompt_messages",
-        "max_parallel",
-    ],
+    known: AGENT_KEYS,
     later: &["timezone", "network", "mounts", "packages", "mcp_servers", "skills", "limits"],
 };
 

@@ -9,6 +9,8 @@ mod section;
 mod users;
 pub mod write;
 
+pub use agents::AGENT_KEYS;
+
 use std::collections::BTreeMap;
 
 use toml::Spanned;
@@ -70,7 +72,7 @@ pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
         problems.add(at, format!("{}; correct the TOML", error.message()));
     }
     let changes = if errors.is_empty() { changes(&mut problems, &top) } else { Vec::new() };
-    problems.finish(Configure { changes, origin: Origin::File })
+    problems.finish(Configure::new(changes, Origin::File))
 }
 
 fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Change> {

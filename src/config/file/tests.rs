@@ -182,7 +182,7 @@ fn full() -> Vec<Change> {
 #[test]
 fn every_field_is_read_and_every_default_is_known() {
     let read = parse("hearth.toml", FULL).unwrap();
-    assert_eq!(read, Configure { changes: full(), origin: Origin::File });
+    assert_eq!(read, Configure::new(full(), Origin::File));
 }
 
 #[test]
