@@ -75,8 +75,8 @@ fn paint(tone: Tone, word: &str, coloured: bool) -> Cow<'_, str> {
     if coloured { format!("\u{1b}[{code}m{word}\u{1b}[0m").into() } else { word.into() }
 }
 
-/// Names and texts of strangers are shown too, and must not command the terminal.
-fn plain(text: &str) -> Cow<'_, str> {
+/// Names and texts of strangers are shown too, and must not command the terminal; line ends and tabs stay.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(harmless) { text.into() } else { text.chars().filter(|c| harmless(*c)).collect() }
 }
