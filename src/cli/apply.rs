@@ -123,6 +123,8 @@ fn read(args: &ApplyArgs) -> Result<String, Failure> {
             Err(Failure::Failed(format!("{name} has more than {FILE_MAX} bytes; that is no configuration")))
         }
         Ok(_) => Ok(text),
-        Err(error) => Err(Failure::Failed(format!("{name}: {error}"))),
+        Err(error) => Err(Failure::Failed(format!(
+            "{name} cannot be read: {error}; name a file like hearth.toml, or `-` for standard input"
+        ))),
     }
 }

@@ -180,7 +180,11 @@ fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
     } else if named.is_dir() {
         Ok(named)
     } else {
-        Err(Failure::Failed(format!("there is no backup {}: a backup is a directory", given.display())))
+        Err(Failure::Failed(format!(
+            "there is no backup {}, nor {}: a backup is a directory that `hearth backup` made",
+            given.display(),
+            named.display()
+        )))
     }
 }
 

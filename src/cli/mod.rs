@@ -233,7 +233,10 @@ fn run(cli: Cli) -> Done {
 fn start_log(daemon: bool) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let wanted = crate::config::env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
-    let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|_| default.into());
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
+        out::warning(&format!("HEARTH_LOG is no filter like `hearth=debug`: {error}; `{default}` is used"));
+        default.into()
+    });
     let colours = out::coloured(&std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let log = log.with_ansi(colours);

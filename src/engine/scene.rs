@@ -4,9 +4,7 @@ use super::configure::{Aftermath, Made};
 use super::{Cx, Result, agents, configure, pattern::Patterns, wirings};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::{ChatSpec, WiringSpec};
-use crate::model::entity::{
-    AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, Trust, UnknownSenders,
-};
+use crate::model::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
 use crate::model::policy::Policy;
 use crate::model::report::ChangeReport;
 use crate::model::time::{Awake, Moment, Timestamp};
@@ -114,19 +112,7 @@ pub(super) fn place(id: &str) -> (ChannelName, ForeignId) {
 }
 
 pub(super) fn settings() -> AgentSettings {
-    AgentSettings {
-        name: "An agent".to_owned(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Untrusted,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-    }
+    AgentSettings::named("An agent".to_owned())
 }
 
 /// A chat with these agents in it.

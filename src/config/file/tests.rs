@@ -93,19 +93,7 @@ fn wiring(agent: &str) -> WiringSpec {
 }
 
 fn agent(name: &str) -> AgentSettings {
-    AgentSettings {
-        name: name.into(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Untrusted,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-    }
+    AgentSettings::named(name.into())
 }
 
 fn full() -> Vec<Change> {
