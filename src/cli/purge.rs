@@ -99,7 +99,8 @@ fn mounted(groups: &Path, directory: &Path) -> io::Result<Option<PathBuf>> {
         if next.symlink_metadata()?.dev() != device {
             return Ok(Some(next));
         }
-        for entry in std::fs::read_dir(&next)? {
+        let entries = std::fs::read_dir(&next);
+        for entry in entries.map_err(|error| io::Error::other(format!("{}: {error}", next.display())))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 open.push(entry.path());

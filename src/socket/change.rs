@@ -138,7 +138,9 @@ impl ChangeRequest {
     /// # Errors
     /// [`BadChange`] with everything that is wrong with the file, or the first wrong edit.
     pub fn configure(&self, name: &str) -> Result<Configure, BadChange> {
-        let mut changes = if self.toml.is_empty() { Vec::new() } else { file::parse(name, &self.toml)?.changes };
+        // A file without a word is no file: what wrote it failed, and pruning by it would remove everything.
+        let none = self.toml.is_empty() && !self.from_file;
+        let mut changes = if none { Vec::new() } else { file::parse(name, &self.toml)?.changes };
         for edit in &self.edits {
             changes.push(edit.change().map_err(BadChange::Edit)?);
         }
