@@ -153,6 +153,36 @@ fn what_was_shown_is_what_is_applied() {
     }
 }
 
+/// The drill: a daemon dies, its store is replaced by a backup of before, and life goes on from there with the same agents.
+#[test]
+fn life_goes_on_from_a_backup() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("m1", "before");
+    host.wait_settled();
+    let made = host.done(&["backup", "--json"], b"");
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    host.inject("m2", "after");
+    host.wait_settled();
+    assert_eq!(host.said(), ["echo: before", "echo: after"]);
+    host.inject("m3", "!sleep 60s\nin the middle");
+    host.kill();
+
+    let restored = host.done(&["restore", made["backup"].as_str().unwrap(), "--replace", "--json"], b"");
+    let restored: serde_json::Value = serde_json::from_str(&restored).unwrap();
+    assert_eq!(restored["new_install"], false);
+    for aside in ["store_aside", "sessions_aside"] {
+        assert!(std::path::Path::new(restored[aside].as_str().unwrap()).is_dir(), "{aside}: {restored}");
+    }
+    assert_eq!(host.said(), ["echo: before"]);
+    host.start();
+    assert_eq!(host.inject("m1", "before")["outcome"], "duplicate");
+    assert_eq!(host.inject("m2", "after")["outcome"], "routed", "what came after the backup may come again");
+    host.wait_settled();
+    assert_eq!(host.said(), ["echo: before", "echo: after"]);
+    host.check();
+}
+
 /// Colours are for terminals that want them; everything else gets plain text.
 #[test]
 fn output_is_plain_where_it_should_be() {
