@@ -23,6 +23,7 @@ mod fake_api;
 mod host;
 mod laws;
 mod lifecycle;
+mod operator;
 mod pattern;
 mod raw;
 mod recovery;

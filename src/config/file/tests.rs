@@ -94,22 +94,7 @@ fn wiring(agent: &str) -> WiringSpec {
 }
 
 fn agent(name: &str) -> AgentSettings {
-    AgentSettings {
-        name: name.into(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Untrusted,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-        packages: crate::model::entity::Packages::default(),
-        mcp_servers: Vec::new(),
-        instructions: None,
-    }
+    AgentSettings::named(name.into())
 }
 
 fn full() -> Vec<Change> {
@@ -186,7 +171,7 @@ fn full() -> Vec<Change> {
 #[test]
 fn every_field_is_read_and_every_default_is_known() {
     let read = parse("hearth.toml", FULL).unwrap();
-    assert_eq!(read, Configure { changes: full(), origin: Origin::File });
+    assert_eq!(read, Configure::new(full(), Origin::File));
 }
 
 #[test]
