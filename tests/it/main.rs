@@ -24,6 +24,8 @@ mod fake_telegram;
 mod host;
 mod laws;
 mod lifecycle;
+mod operator;
+mod pattern;
 mod raw;
 mod recovery;
 mod routing;

@@ -125,12 +125,6 @@ fn start_with(setup: Setup, intake: Arc<dyn Intake>, handle: &Handle, times: Tim
 }
 
 impl Telegram {
-    /// Takes nothing in any more and begins to send nothing; what is being sent is sent.
-    pub fn shut_down(&self) {
-        self.poller.abort();
-        self.lanes.stop();
-    }
-
     /// What is known of the line to the server.
     #[must_use]
     pub fn state(&self) -> State {
@@ -157,6 +151,12 @@ impl Channel for Telegram {
         if self.line.takes_messages() {
             self.lanes.typing.show(&self.lanes.api, at, &self.handle);
         }
+    }
+
+    /// What is being sent is sent.
+    fn shut_down(&self) {
+        self.poller.abort();
+        self.lanes.stop();
     }
 
     fn trouble(&self) -> Option<String> {
