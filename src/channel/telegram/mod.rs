@@ -34,6 +34,7 @@ mod event;
 mod hand;
 mod lanes;
 mod line;
+mod markup;
 mod memory;
 mod mention;
 mod pace;

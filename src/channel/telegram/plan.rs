@@ -1,8 +1,7 @@
 //! What has to be sent for a delivery, step by step. Pure: the same delivery makes the same steps, so that an attempt can go
 //! on where an earlier one stopped.
 //!
-//! Texts go out as they are, without markup: Telegram refuses a message whose markup it cannot read, and what agents write
-//! is not always what Telegram reads.
+//! Texts are still as they were written; what is Markdown in them is found when they are sent ([`super::markup`]).
 
 use std::collections::VecDeque;
 
@@ -56,6 +55,8 @@ pub(super) struct Plan {
     pub(super) ids: Vec<i64>,
     /// Those of them that are parts of one text.
     pub(super) texts: Vec<i64>,
+    /// Whether an agent wrote it, whose Markdown is shown; all else is plain.
+    pub(super) markup: bool,
     /// Whether the last message stands for all, because it has the buttons, and not the first.
     pub(super) last_counts: bool,
 }
@@ -76,7 +77,8 @@ pub(super) fn plan(delivery: &Delivery, parts: &[i64]) -> Result<Plan, String> {
     };
     let (chat, topic) = place(&delivery.to)?;
     let last_counts = matches!(delivery.act, DeliveryAct::Ask(_));
-    Ok(Plan { chat, topic, steps: steps.into(), ids: Vec::new(), texts: Vec::new(), last_counts })
+    let markup = delivery.speaker.is_some() && !last_counts;
+    Ok(Plan { chat, topic, steps: steps.into(), ids: Vec::new(), texts: Vec::new(), markup, last_counts })
 }
 
 /// Chat and topic as the API wants them.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::api::{Api, Failure, Upload};
+use super::markup;
 use super::plan::{Plan, Step};
 use super::wire::Sent;
 
@@ -79,18 +80,19 @@ impl Sending<'_> {
 }
 
 async fn text_message(sending: &Sending<'_>, text: &str, buttons: &[Vec<Value>]) -> Result<i64, Failure> {
-    let mut parameters = json!({ "text": text });
+    let mut parameters = json!({});
     if let (false, Some(fields)) = (buttons.is_empty(), parameters.as_object_mut()) {
         fields.insert("reply_markup".to_owned(), json!({ "inline_keyboard": buttons }));
     }
-    let sent: Sent = sending.call("sendMessage", sending.in_topic(parameters)).await?;
+    let parameters = sending.in_topic(parameters);
+    let sent: Sent = worded(sending, "sendMessage", parameters, ["text", "entities"], text).await?;
     Ok(sent.message_id)
 }
 
 /// Without a keyboard the message loses the one it has.
 async fn edit(sending: &Sending<'_>, message: i64, text: &str) -> Result<(), Failure> {
-    let parameters = json!({ "message_id": message, "text": text });
-    match done(sending.call::<Value>("editMessageText", parameters).await) {
+    let parameters = json!({ "message_id": message });
+    match done(worded(sending, "editMessageText", parameters.clone(), ["text", "entities"], text).await) {
         Err(Failure::Refused { description, .. }) if description.contains("no text in the message") => {
             let mut units = 0;
             let fits = |c: &char| {
@@ -98,11 +100,48 @@ async fn edit(sending: &Sending<'_>, message: i64, text: &str) -> Result<(), Fai
                 units <= CAPTION_MAX
             };
             let caption: String = text.chars().take_while(fits).collect();
-            let parameters = json!({ "message_id": message, "caption": caption });
-            done(sending.call::<Value>("editMessageCaption", parameters).await)
+            let keys = ["caption", "caption_entities"];
+            done(worded(sending, "editMessageCaption", parameters, keys, &caption).await)
         }
         edited => edited,
     }
+}
+
+/// Calls a method with a text and what is marked in it. No text is lost because Telegram does not like its marks.
+async fn worded<T: serde::de::DeserializeOwned>(
+    sending: &Sending<'_>,
+    method: &str,
+    parameters: Value,
+    keys: [&str; 2],
+    text: &str,
+) -> Result<T, Failure> {
+    let (marked, plain) = both(sending, parameters, keys, text);
+    match sending.call(method, marked).await {
+        Err(failure) if dislikes_marks(&failure) => sending.call(method, plain).await,
+        answer => answer,
+    }
+}
+
+/// Parameters with a text and its marks, and the same with the text as it was written.
+fn both(sending: &Sending<'_>, parameters: Value, [text_key, marks_key]: [&str; 2], text: &str) -> (Value, Value) {
+    let with = |text: &str, entities: Vec<Value>| {
+        let mut parameters = parameters.clone();
+        if let (Some(fields), false) = (parameters.as_object_mut(), text.is_empty()) {
+            fields.insert(text_key.to_owned(), json!(text));
+            if !entities.is_empty() {
+                fields.insert(marks_key.to_owned(), json!(entities));
+            }
+        }
+        parameters
+    };
+    let shown = if sending.plan.markup { markup::shown(text) } else { markup::plain(text) };
+    (with(&shown.text, shown.entities), with(text, Vec::new()))
+}
+
+fn dislikes_marks(failure: &Failure) -> bool {
+    let Failure::Refused { description, moved: None } = failure else { return false };
+    let description = description.to_lowercase();
+    description.contains("entit") || description.contains("url") || description.contains("text must be non-empty")
 }
 
 /// A message that is like that already is done.
@@ -128,20 +167,26 @@ async fn file(sending: &Sending<'_>, name: &str, caption: &str) -> Result<i64, F
         Ok(Err(why)) => return instead(sending, caption, &shown, &why).await,
         Err(error) => return Err(Failure::Trouble(error.to_string())),
     };
-    let parameters = if caption.is_empty() { json!({}) } else { json!({ "caption": caption }) };
-    let parameters = sending.in_chat(sending.in_topic(parameters));
+    let parameters = sending.in_chat(sending.in_topic(json!({})));
+    let (marked, plain) = both(sending, parameters, ["caption", "caption_entities"], caption);
     let ending = Path::new(&shown).extension().map(|ending| ending.to_string_lossy().to_lowercase());
     let picture = ending.is_some_and(|ending| PHOTOS.contains(&ending.as_str()));
     if picture && bytes.len() as u64 <= PHOTO_BYTES_MAX {
         let photo = Upload { field: "photo", name: shown.clone(), bytes: bytes.clone() };
-        match sending.api.upload::<Sent>("sendPhoto", &parameters, photo).await {
+        match sending.api.upload::<Sent>("sendPhoto", &marked, photo).await {
             // Not every picture can be shown; as a file it can be sent all the same.
             Err(Failure::Refused { moved: None, .. }) => {}
             sent => return sent.map(|sent| sent.message_id),
         }
     }
-    let document = Upload { field: "document", name: shown, bytes };
-    let sent: Sent = sending.api.upload("sendDocument", &parameters, document).await?;
+    let document = |bytes| Upload { field: "document", name: shown.clone(), bytes };
+    let spare = if marked == plain { None } else { Some(bytes.clone()) };
+    let sent = match (sending.api.upload::<Sent>("sendDocument", &marked, document(bytes)).await, spare) {
+        (Err(failure), Some(bytes)) if dislikes_marks(&failure) => {
+            sending.api.upload("sendDocument", &plain, document(bytes)).await?
+        }
+        (sent, _) => sent?,
+    };
     Ok(sent.message_id)
 }
 

@@ -16,6 +16,26 @@ fn a_message_goes_to_its_chat_and_topic() {
 }
 
 #[test]
+fn markdown_of_agents_is_shown_and_never_fails_a_message() {
+    let bench = Bench::up();
+    assert_eq!(bench.deliver(say(1, "**now** `x`")), delivered(100));
+    let marked = bench.calls("sendMessage").pop().unwrap().parameters;
+    let entities = json!([{"type": "bold", "offset": 0, "length": 3}, {"type": "code", "offset": 4, "length": 1}]);
+    assert_eq!(marked, json!({"chat_id": 123, "text": "now x", "entities": entities}));
+    let words = "Bad Request: can't parse entities: unsupported";
+    bench.server.fails("sendMessage", [Fault::Error(400, words, json!({}))]);
+    assert_eq!(bench.deliver(say(2, "**now**")), delivered(101));
+    assert_eq!(bench.server.shown(123), ["now x", "**now**"]);
+    assert_eq!(bench.deliver(Delivery { speaker: None, ..say(3, "**Hearth**") }), delivered(102));
+    let mut title = card();
+    title.title = "[free](https://x.example)".into();
+    assert_eq!(bench.deliver(delivery(4, DeliveryAct::Ask(title), "")), delivered(103));
+    assert_eq!(bench.server.shown(123)[2..], ["**Hearth**", "[free](https://x.example)\n\nAllow?"]);
+    assert_eq!(bench.deliver(delivery(5, DeliveryAct::Edit(id(100)), "*later*")), delivered(100));
+    assert_eq!(bench.server.shown(123)[0], "later");
+}
+
+#[test]
 fn failures_are_told_apart() {
     let bench = Bench::up();
     let error = |code, words| Fault::Error(code, words, json!({}));
