@@ -29,6 +29,7 @@ mod pattern;
 mod raw;
 mod recovery;
 mod routing;
+mod telegram;
 mod tidy;
 mod trouble;
 mod world;
