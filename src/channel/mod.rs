@@ -29,6 +29,14 @@ pub trait Channel: Send + Sync {
     /// Every message of a thread is wanted from now on; asked again it changes nothing.
     fn subscribe(&self, _thread: &Address) {}
 
+    /// Why the channel does not work at the moment, although it is connected.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    /// Hands nothing over any more and lets its connections go. What was not answered is handed over by the next one.
+    fn shut_down(&self) {}
+
     /// Shows that a session's agent is at work until it answers there or its message ends.
     fn typing(&self, _session: SessionId, _at: &Address) {}
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::{Daemon, setup};
+use super::{Daemon, LineStatus, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, Told};
 use crate::model::address::{Address, ForeignId};
@@ -16,7 +16,7 @@ use crate::model::message::{MessageKind, MessageState};
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
-use crate::socket::protocol::{DaemonStatus, End, Request, Response};
+use crate::socket::protocol::{ChannelStatus, DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
@@ -152,6 +152,7 @@ impl Daemon {
             runtime: self.runtime_name().to_owned(),
             terminals: self.terminals().count(),
             queued: self.queued(),
+            channels: self.channels().into_iter().map(channel_status).collect(),
         }
     }
 
@@ -197,6 +198,15 @@ impl Daemon {
             },
             other => not_done(other),
         }
+    }
+}
+
+fn channel_status(line: LineStatus) -> ChannelStatus {
+    ChannelStatus {
+        name: line.name.to_string(),
+        kind: line.kind.as_str().to_owned(),
+        state: if line.down.is_some() { "down" } else { "up" }.to_owned(),
+        why: line.down,
     }
 }
 
