@@ -13,7 +13,7 @@ use crate::model::content::{Content, RawJson};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
-use crate::model::report::Reply;
+use crate::model::report::{Outcome, Reply};
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::{ChannelStatus, DaemonStatus, End, Request, Response};
@@ -169,7 +169,8 @@ impl Daemon {
         let (to, mut told) = channel(terminal::QUEUE);
         let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
         responses.send(attached).await.map_err(|_| "the client is gone".to_owned())?;
-        let attachment = self.terminals().attach(address.platform_id.clone(), to);
+        let personal = terminal::personal(&uid.to_string()).map_err(|error| error.to_string())?;
+        let attachment = self.terminals().attach(address.platform_id.clone(), personal.platform_id.clone(), to);
         let forward = responses.clone();
         let sessions = self.paths().sessions();
         let forwarding = tokio::spawn(async move {
@@ -180,6 +181,7 @@ impl Daemon {
             }
         });
         self.reachable(address.clone());
+        self.reachable(personal);
         Ok(Talk { address, attachment, forwarding })
     }
 
@@ -189,6 +191,9 @@ impl Daemon {
             Err(message) => return refused("invalid", message),
         };
         match self.submit(Input::Inbound(Box::new(event)), false).await {
+            Ok(Reply::Routed(report)) if report.outcome == Outcome::Consumed => {
+                Response::Consumed { id: id.to_owned() }
+            }
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
                 Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
                 None => {

@@ -102,6 +102,11 @@ pub enum Response {
         /// Hearth's id of it.
         message: String,
     },
+    /// What was said was the answer to a card: no agent has it.
+    Consumed {
+        /// The client's id of it.
+        id: String,
+    },
     /// An agent, or Hearth, says something.
     Said {
         /// Its id; show each once.
