@@ -8,6 +8,7 @@ use crate::model::effect::Settled;
 use crate::model::id::{OutboundId, SessionId};
 
 pub mod event;
+mod http;
 pub mod intake;
 mod json;
 pub mod terminal;
