@@ -13,6 +13,7 @@ pub mod intake;
 mod json;
 pub mod split;
 pub mod terminal;
+pub mod webhook;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
 pub type Outcomes = Arc<dyn Fn(OutboundId, DeliveryResult) + Send + Sync>;

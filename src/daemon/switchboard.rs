@@ -15,6 +15,8 @@ use super::door::Door;
 use super::inbox::Inbox;
 use crate::channel::Channel;
 use crate::channel::intake::Intake;
+use crate::channel::webhook::{self, Setup};
+use crate::clock;
 use crate::config::env;
 use crate::engine::commit::Engine;
 use crate::model::address::ChannelName;
@@ -144,10 +146,14 @@ impl Switchboard {
             changed.mark_unchanged();
             let row = match self.settings(&name) {
                 Ok(Some(row)) => row,
-                Ok(None) => break,
+                Ok(None) if self.forget(&name, &changed) => return,
+                Ok(None) => continue,
                 Err(error) => {
                     tracing::error!(channel = %name, %error, "the channel's settings cannot be read");
-                    break;
+                    if self.forget(&name, &changed) {
+                        return;
+                    }
+                    continue;
                 }
             };
             let door: Arc<dyn Intake> = Arc::new(Door::new(&name, &self.around));
@@ -173,7 +179,16 @@ impl Switchboard {
                 return;
             }
         }
-        self.lock().remove(&name);
+    }
+
+    /// Forgets a channel, unless it was changed just now: then it has to be looked at once more.
+    fn forget(&self, name: &ChannelName, changed: &watch::Receiver<u64>) -> bool {
+        let mut lines = self.lock();
+        let is_over = !changed.has_changed().unwrap_or(false);
+        if is_over {
+            lines.remove(name);
+        }
+        is_over
     }
 
     fn settings(&self, name: &ChannelName) -> Result<Option<ChannelInstance>, state::Error> {
@@ -199,8 +214,19 @@ impl Switchboard {
     async fn connect(&self, row: ChannelInstance, door: &Arc<dyn Intake>) -> Result<Arc<dyn Channel>, String> {
         let token = secret("token", row.token.clone()).await?;
         let secret = secret("secret", row.secret.clone()).await?;
-        let _ = (token, secret, door, &self.around.sessions);
-        Err(format!("channels of type {} cannot be connected yet", row.kind.as_str()))
+        let (name, sessions) = (row.name, self.around.sessions.clone());
+        match row.kind {
+            ChannelKind::Webhook => {
+                let secret = secret.ok_or("it has no secret")?;
+                let listen = row.listen.unwrap_or(webhook::LISTEN);
+                let setup = Setup { name, secret, base_url: row.base_url, listen, sessions, now: clock::wall };
+                webhook::start(setup, Arc::clone(door)).await
+            }
+            ChannelKind::Telegram | ChannelKind::Terminal => {
+                let _ = token;
+                Err(format!("channels of type {} cannot be connected yet", row.kind.as_str()))
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ChannelName, Line>> {
