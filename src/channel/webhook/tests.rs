@@ -374,7 +374,7 @@ async fn what_cannot_be_taken_now_may_come_again() {
     let (time, sum) = Key::new(SECRET).unwrap().sign(noon(), body.as_bytes());
     *world.engine.not.lock().unwrap() = Some(NotTaken::Later("no room".to_owned()));
     let (status, answer, after) = world.post_as("/v1/events", (&time, &sum), body.as_bytes()).await;
-    assert_eq!((status, answer, after.as_deref()), (503, json!({"error": "not now: no room"}), Some("5")));
+    assert_eq!((status, answer, after.as_deref()), (503, json!({"error": "no room"}), Some("5")));
     *world.engine.not.lock().unwrap() = Some(NotTaken::Refused("never".to_owned()));
     assert_eq!(world.post("/v1/events", body.as_bytes()).await, (400, json!({"error": "never"})));
     *world.engine.not.lock().unwrap() = None;
@@ -628,7 +628,7 @@ async fn work_is_shown_until_the_answer_is_there_or_the_message_ended() {
     let source = at("!other", None);
     world.webhook.typing(SessionId::new(1), &source);
     wait(|| (shown() == 3).then_some(())).await;
-    let state = MessageState::Completed { at: noon() };
+    let state = MessageState::Completed { how: crate::model::message::Completion::Answered, at: noon() };
     world.webhook.settled(Settled { message: MessageId::new(1), source, state, answers: vec![] });
     // A receiver that knows nothing of it is not asked again.
     world.receiving.next(status("501 No", "", ""));
