@@ -14,6 +14,7 @@ mod json;
 pub mod split;
 pub mod telegram;
 pub mod terminal;
+pub mod webhook;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
 pub type Outcomes = Arc<dyn Fn(OutboundId, DeliveryResult) + Send + Sync>;

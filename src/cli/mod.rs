@@ -11,6 +11,7 @@ mod agents;
 mod apply;
 mod backup;
 mod change;
+mod channels;
 mod chat;
 mod chats;
 mod check;
@@ -100,6 +101,9 @@ enum Command {
     /// List, add and remove where agents may write
     #[command(subcommand)]
     Destinations(destinations::DestinationsCommand),
+    /// List the networks that are configured
+    #[command(subcommand)]
+    Channels(channels::ChannelsCommand),
     /// List and show sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -217,6 +221,7 @@ fn run(cli: Cli) -> Done {
         Command::Roles(command) => users::roles(&paths, &command, json),
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
+        Command::Channels(command) => channels::channels(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

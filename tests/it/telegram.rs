@@ -32,7 +32,6 @@ fn wait_shown(server: &FakeTelegram, count: usize) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "the daemon connects no channels yet"]
 fn a_person_is_answered_and_an_update_that_comes_again_is_not_answered_again() {
     let (mut host, server) = connected("provider = \"echo\"");
     let number = server.happens(typed(7, "hello"));
@@ -49,7 +48,6 @@ fn a_person_is_answered_and_an_update_that_comes_again_is_not_answered_again() {
 }
 
 #[test]
-#[ignore = "the daemon connects no channels yet"]
 fn an_answer_whose_fate_is_not_known_is_said_again_and_says_so() {
     let (mut host, server) = connected("provider = \"echo\"");
     server.fails("sendMessage", [Fault::LoseAnswer]);
@@ -63,7 +61,6 @@ fn an_answer_whose_fate_is_not_known_is_said_again_and_says_so() {
 }
 
 #[test]
-#[ignore = "the daemon connects no channels yet"]
 fn nothing_that_hearth_says_or_stores_has_the_token() {
     let (mut host, server) = connected("provider = \"echo\"");
     server.fails("getUpdates", [Fault::Close, Fault::Close]);
@@ -82,7 +79,6 @@ fn nothing_that_hearth_says_or_stores_has_the_token() {
 }
 
 #[test]
-#[ignore = "the daemon connects no channels yet"]
 fn a_token_that_is_not_taken_is_shown_and_answers_wait_until_it_is() {
     let server = FakeTelegram::start();
     server.takes("another");
