@@ -95,7 +95,7 @@ fn a_token_that_is_not_taken_is_shown_and_answers_wait_until_it_is() {
     host.start();
     wait_for("the channel to be down", || {
         let status = host.status();
-        let channel = status["channels"].as_array()?.iter().find(|channel| channel["name"] == "telegram")?.clone();
+        let channel = status["channels"].as_array()?.iter().find(|channel| channel["channel"] == "telegram")?.clone();
         let why = channel["why"].as_str().unwrap_or_default();
         (channel["state"] == "down" && why.contains("does not accept the token")).then_some(())
     });
