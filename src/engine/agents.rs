@@ -1,6 +1,7 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
 use super::configure::{self, Aftermath, Made, report};
+use super::export::Of;
 use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
@@ -75,7 +76,8 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
         let (row, ()) = sessions::update(cx, txn, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;
-        let context = export::context_view(cx, txn, (session, &row))?;
+        let agent = cx.db.agents.require(txn, &row.agent)?;
+        let context = Some(export::context_view(cx, txn, Of { id: session, session: &row, agent: &agent })?);
         after.effects.push(Effect::Export(Box::new(Export { session, context, messages: Vec::new(), exact: false })));
     }
     Ok(())

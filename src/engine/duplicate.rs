@@ -2,7 +2,9 @@
 
 use super::access::standing;
 use super::engage::{Facts, decide};
-use super::{Applied, Cx, Result, chats, journal, messages, route, wake};
+use super::export::Of;
+use super::wake::Arrival;
+use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
 use crate::model::entity::Chat;
@@ -52,7 +54,7 @@ fn look_again(
     let Some(message) = cx.db.messages.get(txn, &id)? else { return Ok(None) };
     let Some(agent) = cx.db.agents.get(txn, &message.agent)? else { return Ok(None) };
     let mut report = WiringReport {
-        agent: agent.folder,
+        agent: agent.folder.clone(),
         session: Some(message.session),
         decision: if message.trigger { Decision::Engaged } else { Decision::Accumulated },
         why: Reason::AlreadyStored,
@@ -77,7 +79,11 @@ fn look_again(
             seqs: vec![message.seq],
             agent_files: vec![],
         }));
-        wake::wake_for(cx, txn, (message.session, message.seq, id), effects)?;
+        if let Some(session) = sessions::load(cx, txn, message.session)? {
+            let of = Of { id: message.session, session: &session, agent: &agent };
+            let message = export::view(cx, txn, id)?;
+            wake::wake_for(cx, txn, Arrival { of, message }, effects)?;
+        }
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

@@ -2,10 +2,12 @@
 
 use super::access::standing;
 use super::engage::{Facts, decide};
+use super::export::Of;
 use super::messages::NewMessage;
+use super::wake::Arrival;
 use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
 use crate::model::address::{Address, UserId};
-use crate::model::effect::Effect;
+use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::entity::{Agent, Chat, Wiring};
 use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
@@ -20,22 +22,21 @@ const DROPS_BACK_MAX: u64 = 100;
 const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
-pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
-    if let Some(seen) = duplicate::find(cx, txn, &event)? {
-        return duplicate::repeat(cx, txn, &event, &seen);
+pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Applied> {
+    if let Some(seen) = duplicate::find(cx, txn, event)? {
+        return duplicate::repeat(cx, txn, event, &seen);
     }
     let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
         None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
         // Strangers in chats the bot merely sits in leave no rows.
-        None => return Ok(silent(&event, None, Reason::UnknownChat)),
+        None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
     let listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
-        return nobody_listens(cx, txn, &event, (chat_id, &chat));
+        return nobody_listens(cx, txn, event, (chat_id, &chat));
     }
-    let mut fan_out =
-        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
+    let mut fan_out = FanOut { event, sender: sender_of(event), chat_id, chat: &chat, body: None, effects: vec![] };
     users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
     let mut wirings = Vec::with_capacity(listeners.len());
     for (agent_id, agent, wiring) in &listeners {
@@ -82,7 +83,8 @@ impl FanOut<'_> {
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
         match decision {
             Decision::Engaged | Decision::Accumulated => {
-                let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
+                let (session, message) =
+                    self.store(cx, txn, (agent_id, agent), (wiring, decision == Decision::Engaged))?;
                 (report.session, report.message) = (Some(session), Some(message));
             }
             Decision::Refused => {
@@ -122,23 +124,30 @@ impl FanOut<'_> {
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        (agent, wiring): (AgentId, &Wiring),
-        trigger: bool,
+        (agent_id, agent): (AgentId, &Agent),
+        (wiring, trigger): (&Wiring, bool),
     ) -> Result<(SessionId, MessageId)> {
         let body = match self.body {
             Some(body) => body,
             None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
         };
         let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
-        let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
-        let (_, seq) = sessions::update(cx, txn, session, |row| {
-            row.active = cx.now.wall;
-            row.take_seq()
-        })?;
-        let reply = Some(self.reply());
-        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply })?;
+        let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
+        let (seq, reply) = (row.last_number, self.reply());
+        let new = NewMessage { session, agent: agent_id, seq, body, trigger, reply: Some(reply.clone()) };
+        let message = messages::insert(cx, txn, new)?;
         if trigger {
-            wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
+            let message = ExportedMessage {
+                seq,
+                id: message,
+                kind: self.event.kind,
+                trigger,
+                said: self.event.said.unwrap_or(cx.now.wall),
+                reply: Some(reply),
+                content: self.event.content.raw.clone(),
+            };
+            let of = Of { id: session, session: &row, agent };
+            wake::wake_for(cx, txn, Arrival { of, message }, &mut self.effects)?;
         }
         Ok((session, message))
     }

@@ -41,8 +41,8 @@ pub enum Effect {
 pub struct Export {
     /// Whose mailbox.
     pub session: SessionId,
-    /// What the incarnation needs to know.
-    pub context: ContextView,
+    /// What the incarnation needs to know; none when nothing of it has changed.
+    pub context: Option<ContextView>,
     /// Messages it may work on, ascending.
     pub messages: Vec<ExportedMessage>,
     /// Whether messages that are not in the list have to go (before an incarnation starts), or the list is an addition.

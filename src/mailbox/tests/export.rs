@@ -80,7 +80,7 @@ fn message(seq: u64) -> ExportedMessage {
 
 fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<(), Error> {
     let messages = seqs.iter().map(|seq| message(*seq)).collect();
-    place.mailboxes.export(&Export { session: SESSION, context: view, messages, exact }, "Europe/Berlin")
+    place.mailboxes.export(&Export { session: SESSION, context: Some(view), messages, exact }, "Europe/Berlin")
 }
 
 fn read_context(place: &Place) -> Context {
@@ -194,8 +194,9 @@ fn a_message_that_cannot_be_written_does_not_keep_the_others() {
     let mut broken = message(6);
     broken.content = RawJson::trusted("{".to_owned());
     let messages = vec![big, broken, message(8)];
-    let outcome =
-        place.mailboxes.export(&Export { session: SESSION, context: context(1, 1), messages, exact: true }, "UTC");
+    let outcome = place
+        .mailboxes
+        .export(&Export { session: SESSION, context: Some(context(1, 1)), messages, exact: true }, "UTC");
     assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");
     assert_eq!(names(&place.host("in")), ["0000000000000008.json", "files"]);
 }
