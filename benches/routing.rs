@@ -111,7 +111,7 @@ fn routing(c: &mut Criterion) {
     let one = Ground::new(&configuration(1, always), |_| {});
     compare(c, "route, one agent, one at a time", &one, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
 
-    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(IN_FLIGHT).max(2))
+    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(5))
         .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
         .collect();
     compare(c, "route, one agent, 64 in flight", &one, &groups);

@@ -15,17 +15,39 @@ use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::state::{ForeignKey, Write};
 
-/// What is remembered of an event; events without an id are never duplicates.
-pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, event: &InboundEvent) -> Result<Option<Seen>> {
-    let Some(id) = &event.platform_message else { return Ok(None) };
-    let seen = cx.db.seen.get(txn, &key(event, id))?;
-    Ok(seen.filter(|seen| seen.platform_message == *id))
+/// An event that can be remembered, and the key for that. Events without an id are never duplicates.
+pub(super) struct Remembered<'a> {
+    id: &'a ForeignId,
+    key: (ForeignKey, ForeignKey, ForeignKey),
 }
 
-/// Under which key an event is remembered.
-pub(super) fn key(event: &InboundEvent, id: &ForeignId) -> (ForeignKey, ForeignKey, ForeignKey) {
-    let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-    (channel, chat, ForeignKey::of(id))
+impl<'a> Remembered<'a> {
+    /// Of an event.
+    pub(super) fn of(event: &'a InboundEvent) -> Option<Self> {
+        let id = event.platform_message.as_ref()?;
+        let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
+        Some(Self { id, key: (channel, chat, ForeignKey::of(id)) })
+    }
+
+    /// What is remembered of it.
+    pub(super) fn find(&self, cx: &Cx<'_>, txn: &Write<'_>) -> Result<Option<Seen>> {
+        let seen = cx.db.seen.get(txn, &self.key)?;
+        Ok(seen.filter(|seen| seen.platform_message == *self.id))
+    }
+
+    /// Remembers what became of it.
+    pub(super) fn remember(
+        self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        messages: Vec<MessageId>,
+        refused: Option<Reason>,
+    ) -> Result<()> {
+        let at = cx.now.wall;
+        cx.db.seen.put(txn, &self.key, &Seen { platform_message: self.id.clone(), at, messages, refused })?;
+        let (channel, chat, message) = self.key;
+        cx.db.seen_by_time.put(txn, &(at, channel, chat, message), &())
+    }
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.

@@ -1,6 +1,7 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
 use super::access::standing;
+use super::duplicate::Remembered;
 use super::engage::{Facts, decide};
 use super::export::Of;
 use super::messages::NewMessage;
@@ -11,10 +12,10 @@ use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::entity::{Agent, Chat, Wiring};
 use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
-use crate::model::message::{Body, Drop, Reason, Seen};
+use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::model::time::Millis;
-use crate::state::{ForeignKey, Write};
+use crate::state::Write;
 
 /// How far back to look whether a chat was told of a full backlog.
 const DROPS_BACK_MAX: u64 = 100;
@@ -23,7 +24,8 @@ const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
 pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Applied> {
-    if let Some(seen) = duplicate::find(cx, txn, event)? {
+    let remembered = Remembered::of(event);
+    if let Some(seen) = remembered.as_ref().map(|event| event.find(cx, txn)).transpose()?.flatten() {
         return duplicate::repeat(cx, txn, event, &seen);
     }
     let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
@@ -34,7 +36,7 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> R
     };
     let listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
-        return nobody_listens(cx, txn, event, (chat_id, &chat));
+        return nobody_listens(cx, txn, event, (chat_id, &chat), remembered);
     }
     let mut fan_out = FanOut { event, sender: sender_of(event), chat_id, chat: &chat, body: None, effects: vec![] };
     users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
@@ -42,8 +44,7 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> R
     for (agent_id, agent, wiring) in &listeners {
         wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
     }
-    let effects = std::mem::take(&mut fan_out.effects);
-    conclude(cx, txn, &fan_out, wirings, effects)
+    conclude(cx, txn, fan_out, wirings, remembered)
 }
 
 /// The person who sent an event: nothing but the adapter's sender id makes an identity.
@@ -168,19 +169,21 @@ fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
 fn conclude(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    fan_out: &FanOut<'_>,
+    fan_out: FanOut<'_>,
     wirings: Vec<WiringReport>,
-    effects: Vec<Effect>,
+    remembered: Option<Remembered<'_>>,
 ) -> Result<Applied> {
     let stored: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
     let refused = decide_refusal(&wirings);
     if refused == Some(Reason::NoAgentEngaged) {
         record_drop(cx, txn, fan_out.event, Some(fan_out.chat_id), (None, Reason::NoAgentEngaged))?;
     }
-    remember(cx, txn, fan_out.event, stored, refused)?;
+    if let Some(event) = remembered {
+        event.remember(cx, txn, stored, refused)?;
+    }
     let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
     let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    Ok(Applied::new(Reply::Routed(report), effects))
+    Ok(Applied::new(Reply::Routed(report), fan_out.effects))
 }
 
 /// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
@@ -193,14 +196,21 @@ fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
 }
 
 /// The bot was addressed where no agent listens: recorded, unless the chat was denied. Otherwise it is nobody's business.
-fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: (ChatId, &Chat)) -> Result<Applied> {
-    let (chat_id, chat) = chat;
+fn nobody_listens(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    event: &InboundEvent,
+    (chat_id, chat): (ChatId, &Chat),
+    remembered: Option<Remembered<'_>>,
+) -> Result<Applied> {
     if chat.denied.is_some() {
         return Ok(silent(event, Some(chat_id), Reason::ChatDenied));
     }
     if event.mention {
         record_drop(cx, txn, event, Some(chat_id), (None, Reason::NoAgentWired))?;
-        remember(cx, txn, event, Vec::new(), Some(Reason::NoAgentWired))?;
+        if let Some(event) = remembered {
+            event.remember(cx, txn, Vec::new(), Some(Reason::NoAgentWired))?;
+        }
     }
     Ok(silent(event, Some(chat_id), Reason::NoAgentWired))
 }
@@ -236,21 +246,6 @@ fn record_drop(
         reason,
     };
     cx.db.dropped.put(txn, &id, &drop)
-}
-
-fn remember(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    event: &InboundEvent,
-    messages: Vec<MessageId>,
-    refused: Option<Reason>,
-) -> Result<()> {
-    let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
-    let (channel, chat, message) = duplicate::key(event, &platform_message);
-    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
-        (cx.now.wall, channel.clone(), chat.clone(), message.clone());
-    cx.db.seen.put(txn, &(channel, chat, message), &Seen { platform_message, at: cx.now.wall, messages, refused })?;
-    cx.db.seen_by_time.put(txn, &by_time, &())
 }
 
 #[cfg(test)]
