@@ -23,6 +23,8 @@ use hearth::model::id::SessionId;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 
+/// Pairs of Hearth and its floor.
+const PAIRS: usize = 21;
 /// Inputs of one commit when many are in flight.
 const IN_FLIGHT: usize = 64;
 /// Sessions of the round robin.
@@ -105,6 +107,10 @@ fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submiss
         b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
     });
     group.finish();
+    if std::env::args().any(|argument| argument == "--bench") {
+        let reached = floor::reached(ground, groups, &trace, PAIRS);
+        std::fs::write(ground::reached_place(name), format!("{reached:.2}")).unwrap();
+    }
 }
 
 fn routing(c: &mut Criterion) {

@@ -21,6 +21,16 @@ pub(crate) fn place() -> PathBuf {
     place
 }
 
+/// Where a benchmark leaves what it reached of its floor, for the table.
+#[allow(dead_code, reason = "this module is part of several benchmarks, not all have a floor")]
+pub(crate) fn reached_place(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    let place = target.join("bench-reached");
+    std::fs::create_dir_all(&place).unwrap();
+    place.join(name)
+}
+
 /// A moment: `ms` after the start of the first run.
 pub(crate) fn moment(ms: u64) -> Moment {
     Moment { wall: Timestamp::from_millis(1_800_000_000_000 + i64::try_from(ms).unwrap()), awake: Awake::new(1, ms) }

@@ -381,10 +381,7 @@ impl Store {
         txn: &mut Write<'_>,
         work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut part = self.reader.env.nested_write_txn(txn).map_err(Error::lmdb("beginning a transaction"))?;
-        let done = work(&mut part)?;
-        part.commit().map_err(Error::lmdb("committing"))?;
-        Ok(done)
+        self.own(txn, work)?
     }
 
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
