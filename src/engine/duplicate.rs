@@ -1,11 +1,9 @@
 //! The same event again.
 
-use super::access::standing;
-use super::engage::{Facts, decide};
-use super::{Applied, Cx, Result, chats, journal, messages, route, wake};
+use super::engage::{Heard, weigh};
+use super::{Applied, Cx, Result, chats, journal, messages, route, threads, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
-use crate::model::entity::Chat;
 use crate::model::id::{ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
@@ -27,14 +25,21 @@ pub(super) fn key(event: &InboundEvent, id: &ForeignId) -> (ForeignKey, ForeignK
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.
-pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, seen: &Seen) -> Result<Applied> {
+pub(super) fn repeat(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (event, threads): (&InboundEvent, Option<bool>),
+    seen: &Seen,
+) -> Result<Applied> {
     let chat = chats::find(cx, txn, &event.source.channel, &event.source.platform_id)?;
     let chat_id = chat.as_ref().map(|(id, _)| *id);
     let mut effects = Vec::new();
     let mut wirings = Vec::new();
+    let sender = route::sender_of(event);
     if let Some((chat_id, chat)) = &chat {
+        let heard = Heard { event, chat, sender: sender.as_ref(), threads };
         for message in &seen.messages {
-            wirings.extend(look_again(cx, txn, (event, *chat_id, chat), *message, &mut effects)?);
+            wirings.extend(look_again(cx, txn, (*chat_id, heard), *message, &mut effects)?);
         }
     }
     let reason = Some(seen.refused.unwrap_or(Reason::AlreadyStored));
@@ -45,7 +50,7 @@ pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, see
 fn look_again(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (event, chat_id, chat): (&InboundEvent, ChatId, &Chat),
+    (chat_id, heard): (ChatId, Heard<'_>),
     id: MessageId,
     effects: &mut Vec<Effect>,
 ) -> Result<Option<WiringReport>> {
@@ -61,14 +66,7 @@ fn look_again(
     let waits = !message.trigger && matches!(message.state, MessageState::Pending(_));
     let wiring = cx.db.wirings.get(txn, &(chat_id, message.agent))?;
     let (Some(wiring), true) = (wiring, waits) else { return Ok(Some(report)) };
-    let sender = route::sender_of(event);
-    let facts = Facts {
-        text: &event.content.text,
-        mention: event.mention,
-        unknown_senders: chat.unknown_senders,
-        standing: standing(cx, txn, sender.as_ref(), message.agent)?,
-    };
-    if decide(&wiring, &facts, cx.patterns).0 == Decision::Engaged {
+    if weigh(cx, txn, heard, (message.agent, &wiring))?.decision == Decision::Engaged {
         messages::update(cx, txn, id, |message| message.trigger = true)?;
         journal::of_message(cx, txn, id, Event::Raised)?;
         // The agent may have it as context already; files are immutable, so the old one goes first.
@@ -77,7 +75,8 @@ fn look_again(
             seqs: vec![message.seq],
             agent_files: vec![],
         }));
-        wake::wake_for(cx, txn, (message.session, message.seq, id), effects)?;
+        wake::wake_visibly(cx, txn, (message.session, message.seq, id), message.reply, effects)?;
+        threads::engaged(cx, txn, (message.agent, &wiring), heard, effects)?;
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

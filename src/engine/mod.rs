@@ -27,6 +27,7 @@ mod destinations;
 mod duplicate;
 mod engage;
 mod export;
+mod gate;
 mod ingest;
 mod journal;
 mod lifecycle;

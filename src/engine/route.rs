@@ -1,9 +1,8 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
-use super::access::standing;
-use super::engage::{Facts, decide};
+use super::engage::{Heard, weigh};
 use super::messages::NewMessage;
-use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
+use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, threads, users, wake};
 use crate::model::address::{Address, UserId};
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, Chat, Wiring};
@@ -20,22 +19,27 @@ const DROPS_BACK_MAX: u64 = 100;
 const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
-pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
-    if let Some(seen) = duplicate::find(cx, txn, &event)? {
-        return duplicate::repeat(cx, txn, &event, &seen);
+pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, mut event: InboundEvent) -> Result<Applied> {
+    let threads = threads::known(cx, txn, &event)?;
+    if threads == Some(false) {
+        event.source.thread = None;
     }
-    let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
+    if let Some(seen) = duplicate::find(cx, txn, &event)? {
+        return duplicate::repeat(cx, txn, (&event, threads), &seen);
+    }
+    let (chat_id, mut chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
         None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
         // Strangers in chats the bot merely sits in leave no rows.
         None => return Ok(silent(&event, None, Reason::UnknownChat)),
     };
+    let effects = chats::refresh(cx, txn, (chat_id, &mut chat), &event)?;
     let listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
         return nobody_listens(cx, txn, &event, (chat_id, &chat));
     }
-    let mut fan_out =
-        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
+    let sender = sender_of(&event);
+    let mut fan_out = FanOut { event: &event, threads, sender, chat_id, chat: &chat, body: None, told: false, effects };
     users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
     let mut wirings = Vec::with_capacity(listeners.len());
     for (agent_id, agent, wiring) in &listeners {
@@ -53,10 +57,14 @@ pub(super) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 /// One event on its way to several agents.
 struct FanOut<'a> {
     event: &'a InboundEvent,
+    /// Whether the chat has threads, if anybody knows.
+    threads: Option<bool>,
     sender: Option<UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
     body: Option<BodyId>,
+    /// Whether the sender was told that a command is denied.
+    told: bool,
     effects: Vec<Effect>,
 }
 
@@ -69,13 +77,10 @@ impl FanOut<'_> {
         (agent_id, agent): (AgentId, &Agent),
         wiring: &Wiring,
     ) -> Result<WiringReport> {
-        let facts = Facts {
-            text: &self.event.content.text,
-            mention: self.event.mention,
-            unknown_senders: self.chat.unknown_senders,
-            standing: standing(cx, txn, self.sender.as_ref(), agent_id)?,
-        };
-        let (mut decision, mut why) = decide(wiring, &facts, cx.patterns);
+        let sender = self.sender.clone();
+        let heard = Heard { event: self.event, chat: self.chat, sender: sender.as_ref(), threads: self.threads };
+        let verdict = weigh(cx, txn, heard, (agent_id, wiring))?;
+        let (mut decision, mut why) = (verdict.decision, verdict.why);
         if decision == Decision::Engaged && messages::backlog(cx, txn, agent_id)? >= cx.policy.backlog_max {
             (decision, why) = (Decision::Refused, Reason::Backlog);
         }
@@ -84,6 +89,9 @@ impl FanOut<'_> {
             Decision::Engaged | Decision::Accumulated => {
                 let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
                 (report.session, report.message) = (Some(session), Some(message));
+                if decision == Decision::Engaged {
+                    threads::engaged(cx, txn, (agent_id, wiring), heard, &mut self.effects)?;
+                }
             }
             Decision::Refused => {
                 if why == Reason::Backlog {
@@ -91,9 +99,27 @@ impl FanOut<'_> {
                 }
                 record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
             }
-            Decision::Ignored | Decision::Filtered | Decision::Denied => {}
+            Decision::Filtered | Decision::Denied => {
+                if let Some(text) = verdict.told {
+                    self.tell(cx, txn, text)?;
+                }
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
+            Decision::Ignored if why == Reason::Muted => {
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
+            Decision::Ignored => {}
         }
         Ok(report)
+    }
+
+    /// Tells the sender that a command is denied; once, however many agents deny it.
+    fn tell(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, text: String) -> Result<()> {
+        if self.told {
+            return Ok(());
+        }
+        self.told = true;
+        notice::say_to(cx, txn, (self.reply(), None), text, &mut self.effects).map(drop)
     }
 
     /// Says in the chat that an agent takes nothing more; once in a while, not for every message.
@@ -129,16 +155,18 @@ impl FanOut<'_> {
             Some(body) => body,
             None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
         };
-        let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
+        let mode = sessions::decide_mode(wiring.session, self.threads, self.chat.group);
+        let route = sessions::decide_route(mode, self.chat_id, &self.event.source);
         let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
         let (_, seq) = sessions::update(cx, txn, session, |row| {
             row.active = cx.now.wall;
             row.take_seq()
         })?;
-        let reply = Some(self.reply());
-        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply, from: None })?;
+        let reply = self.reply();
+        let new = NewMessage { session, agent, seq, body, trigger, reply: Some(reply.clone()), from: None };
+        let message = messages::insert(cx, txn, new)?;
         if trigger {
-            wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
+            wake::wake_visibly(cx, txn, (session, seq, message), Some(reply), &mut self.effects)?;
         }
         Ok((session, message))
     }
@@ -175,12 +203,17 @@ fn conclude(
     Ok(Applied::new(Reply::Routed(report), effects))
 }
 
-/// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
+/// Why nobody has the message; none if somebody has. A refusal by a gate or a mute comes before nobody's interest.
 fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
     if wirings.iter().any(|report| report.message.is_some()) {
         return None;
     }
-    let refused = wirings.iter().find(|report| report.decision == Decision::Refused);
+    let refuses = |report: &&WiringReport| match report.decision {
+        Decision::Refused | Decision::Filtered | Decision::Denied => true,
+        Decision::Ignored => report.why == Reason::Muted,
+        Decision::Engaged | Decision::Accumulated => false,
+    };
+    let refused = wirings.iter().find(refuses);
     Some(refused.map_or(Reason::NoAgentEngaged, |report| report.why))
 }
 
@@ -266,5 +299,9 @@ mod tests {
         assert_eq!(decide_refusal(&[ignored(), ignored()]), Some(Reason::NoAgentEngaged));
         assert_eq!(decide_refusal(&[ignored(), refused()]), Some(Reason::UnknownSenderStrict));
         assert_eq!(decide_refusal(&[refused(), engaged()]), None);
+        let denied = || report(Decision::Denied, Reason::CommandDenied, None);
+        let muted = || report(Decision::Ignored, Reason::Muted, None);
+        assert_eq!(decide_refusal(&[ignored(), denied(), refused()]), Some(Reason::CommandDenied));
+        assert_eq!(decide_refusal(&[ignored(), muted()]), Some(Reason::Muted));
     }
 }

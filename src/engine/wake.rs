@@ -3,6 +3,7 @@
 use super::export::Due;
 use super::places::Full;
 use super::{Cx, Result, export, places, sessions};
+use crate::model::address::Address;
 use crate::model::effect::{Effect, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, Phase};
@@ -24,6 +25,29 @@ pub(super) fn wake_for(
     effects: &mut Vec<Effect>,
 ) -> Result<Option<Full>> {
     bring(cx, txn, id, Due::One(seq, message), effects)
+}
+
+/// As [`wake_for`], for what a person said: where the answer will come, the agent is shown to be at work if something was
+/// brought to it.
+pub(super) fn wake_visibly(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, seq, message): (SessionId, u64, MessageId),
+    reply: Option<Address>,
+    effects: &mut Vec<Effect>,
+) -> Result<Option<Full>> {
+    let mut own = Vec::new();
+    let full = wake_for(cx, txn, (id, seq, message), &mut own)?;
+    let brought = own.iter().any(|effect| match effect {
+        Effect::Export(export) => export.session == id && !export.messages.is_empty(),
+        Effect::Launch(launch) => launch.session == id,
+        _ => false,
+    });
+    effects.append(&mut own);
+    if let (true, Some(reply)) = (brought, reply) {
+        effects.push(Effect::Typing(id, reply));
+    }
+    Ok(full)
 }
 
 fn bring(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, due: Due, effects: &mut Vec<Effect>) -> Result<Option<Full>> {
