@@ -47,7 +47,7 @@ pub(super) enum WiringsCommand {
 /// The keys of `[[chats.wirings]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct WiringKeys {
-    /// When it takes a message as its own: `mention` or `pattern`
+    /// When it takes a message as its own: `mention`, `mention-sticky` or `pattern`
     #[arg(long)]
     engage: Option<String>,
     /// Regular expression searched in the text; `.` is every message. With it, `--engage pattern` goes without saying

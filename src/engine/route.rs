@@ -39,8 +39,9 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, mut event: InboundEvent) -
         return nobody_listens(cx, txn, &event, (chat_id, &chat));
     }
     let sender = sender_of(&event);
-    let mut fan_out = FanOut { event: &event, threads, sender, chat_id, chat: &chat, body: None, told: false, effects };
-    users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
+    users::refresh_name(cx, txn, sender.as_ref(), event.content.sender_name.as_deref())?;
+    let (sender, chat) = (sender.as_ref(), &chat);
+    let mut fan_out = FanOut { event: &event, threads, sender, chat_id, chat, body: None, told: false, effects };
     let mut wirings = Vec::with_capacity(listeners.len());
     for (agent_id, agent, wiring) in &listeners {
         wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
@@ -59,7 +60,7 @@ struct FanOut<'a> {
     event: &'a InboundEvent,
     /// Whether the chat has threads, if anybody knows.
     threads: Option<bool>,
-    sender: Option<UserId>,
+    sender: Option<&'a UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
     body: Option<BodyId>,
@@ -77,8 +78,7 @@ impl FanOut<'_> {
         (agent_id, agent): (AgentId, &Agent),
         wiring: &Wiring,
     ) -> Result<WiringReport> {
-        let sender = self.sender.clone();
-        let heard = Heard { event: self.event, chat: self.chat, sender: sender.as_ref(), threads: self.threads };
+        let heard = Heard { event: self.event, chat: self.chat, sender: self.sender, threads: self.threads };
         let verdict = weigh(cx, txn, heard, (agent_id, wiring))?;
         let (mut decision, mut why) = (verdict.decision, verdict.why);
         if decision == Decision::Engaged && messages::backlog(cx, txn, agent_id)? >= cx.policy.backlog_max {
@@ -153,7 +153,7 @@ impl FanOut<'_> {
     ) -> Result<(SessionId, MessageId)> {
         let body = match self.body {
             Some(body) => body,
-            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
+            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.cloned()))?),
         };
         let mode = sessions::decide_mode(wiring.session, self.threads, self.chat.group);
         let route = sessions::decide_route(mode, self.chat_id, &self.event.source);

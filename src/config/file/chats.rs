@@ -39,12 +39,11 @@ pub(super) const SESSIONS: [(&str, SessionMode); 3] = [
 pub(super) enum Mode {
     Pattern,
     Mention,
+    Sticky,
 }
 
-pub(super) const MODES: [(&str, Mode); 2] = [("pattern", Mode::Pattern), ("mention", Mode::Mention)];
-
-/// A mode that needs sessions to remember engagements.
-pub(super) const STICKY: &str = "mention-sticky";
+pub(super) const MODES: [(&str, Mode); 3] =
+    [("pattern", Mode::Pattern), ("mention", Mode::Mention), ("mention-sticky", Mode::Sticky)];
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut once = Once::default();
@@ -105,11 +104,6 @@ fn wirings(problems: &mut Problems<'_>, chat: &Section<'_>) -> Vec<WiringSpec> {
 /// When the agent takes a message; whether the pattern compiles is for the transaction to say, which has the compiler.
 fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
     let mode = match section.get("engage") {
-        Some(value) if value.get_ref().as_str() == Some(STICKY) => {
-            let what = format!("`engage = \"{STICKY}\"` is not yet possible; write \"mention\" or \"pattern\"");
-            problems.add(value.span().start, what);
-            return Engage::Mention;
-        }
         Some(_) => section.word(problems, "engage", &MODES),
         None => Some(Mode::Mention),
     };
@@ -121,10 +115,11 @@ fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
             problems.add(section.at(), what);
             Engage::Mention
         }
-        (Some(Mode::Mention), Some((at, _))) => {
+        (Some(Mode::Mention | Mode::Sticky), Some((at, _))) => {
             problems.add(at, "`pattern` means nothing without `engage = \"pattern\"`; add that, or remove the pattern");
             Engage::Mention
         }
+        (Some(Mode::Sticky), None) => Engage::MentionSticky,
         _ => Engage::Mention,
     }
 }
