@@ -14,7 +14,7 @@ use crate::world::outside::claim;
 use crate::world::{ONE, World, event, event_in, inbound};
 
 /// A configuration: agents with their wirings of chat `C` on `net`.
-fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
+pub(crate) fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
     let mut toml = String::new();
     for (folder, _) in wirings {
         writeln!(toml, "[[agents]]\nfolder = \"{folder}\"").unwrap();
@@ -27,25 +27,25 @@ fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
     toml
 }
 
-const ALWAYS: &str = "engage = \"pattern\"\npattern = \".\"";
-const MENTION: &str = "engage = \"mention\"";
-const KEEP: &str = "engage = \"mention\"\nignored = \"accumulate\"";
-const MENTIONED: &str = "\"isMention\":true";
+pub(crate) const ALWAYS: &str = "engage = \"pattern\"\npattern = \".\"";
+pub(crate) const MENTION: &str = "engage = \"mention\"";
+pub(crate) const KEEP: &str = "engage = \"mention\"\nignored = \"accumulate\"";
+pub(crate) const MENTIONED: &str = "\"isMention\":true";
 
-fn decisions(report: &RouteReport) -> Vec<(String, Decision, Reason)> {
+pub(crate) fn decisions(report: &RouteReport) -> Vec<(String, Decision, Reason)> {
     let row = |wiring: &hearth::model::report::WiringReport| (wiring.agent.to_string(), wiring.decision, wiring.why);
     report.wirings.iter().map(row).collect()
 }
 
-fn drops(world: &World) -> Vec<Reason> {
+pub(crate) fn drops(world: &World) -> Vec<Reason> {
     world.read(|db, txn| db.dropped.iter(txn)?.map(|row| row.map(|(_, drop)| drop.reason)).collect())
 }
 
-fn session_of(report: &RouteReport) -> SessionId {
+pub(crate) fn session_of(report: &RouteReport) -> SessionId {
     report.wirings.iter().find_map(|wiring| wiring.session).unwrap()
 }
 
-fn launches(world: &World) -> usize {
+pub(crate) fn launches(world: &World) -> usize {
     world.effects.iter().filter(|effect| matches!(effect, Effect::Launch(_))).count()
 }
 

@@ -375,7 +375,7 @@ const BAD_WIRINGS: &[(&str, usize, &str)] = &[
     (
         "agent = \"a\"\nengage = \"always\"",
         7,
-        "`engage` cannot be \"always\"; write \"pattern\", \"mention\" or \"mention-sticky\"",
+        "`engage` cannot be \"always\"; write \"pattern\" or \"mention\" or \"mention-sticky\"",
     ),
     ("agent = \"a\"\nengage = 1", 7, "`engage` is an integer; write a string"),
     ("agent = \"a\"\nengage = \"pattern\"", 5, "`pattern` is missing beside `engage = \"pattern\"`; add it"),
