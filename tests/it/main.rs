@@ -23,6 +23,7 @@ mod fake_api;
 mod host;
 mod laws;
 mod lifecycle;
+mod prompt_cap;
 mod raw;
 mod recovery;
 mod routing;

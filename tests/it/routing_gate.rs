@@ -35,15 +35,18 @@ fn said(world: &World) -> Vec<(String, String)> {
     world.all_outbound().into_iter().map(|(_, outbound)| (outbound.to.map(shown).unwrap(), outbound.text)).collect()
 }
 
-const PASS: Option<(Decision, &str)> = None;
-const FILTER: Option<(Decision, &str)> = Some((Decision::Filtered, ""));
+/// None: it passes. The command is the one that the sender is told of.
+type Refusal = Option<(Decision, &'static str)>;
 
-const fn deny(command: &str) -> Option<(Decision, &str)> {
+const PASS: Refusal = None;
+const FILTER: Refusal = Some((Decision::Filtered, ""));
+
+const fn deny(command: &'static str) -> Refusal {
     Some((Decision::Denied, command))
 }
 
 /// The peer's table 13.3. `null` is a sender without an id.
-const COMMANDS: &[(&str, &[&str], Option<(Decision, &str)>)] = &[
+const COMMANDS: &[(&str, &[&str], Refusal)] = &[
     ("hello", &["own", "mem", "eve", "null"], PASS),
     ("/help", &["own", "mem", "eve", "null"], FILTER),
     ("/HELP me", &["own", "eve"], FILTER),

@@ -26,7 +26,7 @@ fn of(wiring: &str) -> World {
 
 /// Says something in a thread of chat `C`; every call is another event.
 fn say(world: &mut World, thread: Option<&str>, more: &str) -> RouteReport {
-    let id = format!("n{}", world.read(|db, txn| Ok(db.seen.len(txn)?)));
+    let id = format!("n{}", world.read(|db, txn| db.seen.len(txn)));
     world.inject(&with_threads(Some(true), &event_in(("net", "C", thread), (&id, "x", ""), more)))
 }
 
