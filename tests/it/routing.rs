@@ -323,7 +323,8 @@ fn sessions_by_mode() {
     }
 }
 
-/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin.
+/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin. Where the
+/// peer has no address at all for an agent with one session, Hearth has the chat in which it began.
 #[test]
 fn the_default_address_of_a_session() {
     for (mode, thread) in [("shared", None), ("per-thread", Some("t1")), ("agent-shared", None)] {
@@ -440,7 +441,7 @@ fn a_full_backlog() {
     assert_eq!(world.inject(&event("9", "x", MENTIONED)).wirings[0].decision, Decision::Engaged);
 }
 
-/// People whom an operator named get the names they use now; strangers get no row.
+/// People whom an operator named get the names they use now (the peer keeps the first for ever); strangers get no row.
 #[test]
 fn names_of_known_people_are_refreshed() {
     let mut world = World::of(&format!("[[users]]\nid = \"net:ann\"\nname = \"Old\"\n{ONE}"));

@@ -152,6 +152,17 @@ fn a_wiring_without_its_agent_is_skipped() {
     assert_eq!(decisions(&report), [("b".to_owned(), Decision::Engaged, Reason::PatternMatch)]);
 }
 
+/// Content that is only text names nobody, in whatever it says.
+#[test]
+fn plain_text_has_no_sender() {
+    let mut world = World::of(ONE);
+    for content in [r#""hello""#, r#""senderId: own""#, r#""[{\"senderId\":\"own\"}]""#] {
+        world.inject(&format!(r#"{{"channelType":"net","platformId":"C","message":{{"content":{content}}}}}"#));
+    }
+    let bodies = world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    assert!(bodies.len() == 3 && bodies.iter().all(|(_, body)| body.sender.is_none()), "{bodies:?}");
+}
+
 /// R34: content without a text is text that is empty.
 #[test]
 fn content_without_text_is_empty_text() {
