@@ -49,7 +49,7 @@ pub(super) fn weigh(
         text: &event.content.text,
         kind: event.kind,
         mention: event.mention,
-        sticky: may_stick && threads::sticks(cx, txn, (agent, wiring), source)?,
+        sticky: may_stick && threads::sticks(cx, txn, agent, source)?,
         muted: threads::is_muted(cx, txn, agent, source)?,
         unknown_senders: heard.chat.unknown_senders,
         standing: standing(cx, txn, heard.sender, agent)?,

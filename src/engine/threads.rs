@@ -63,8 +63,8 @@ pub(super) fn end_sticky(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, addr
     Ok(Ok(vec![report(entity("sticky", folder, address), Action::Removed)]))
 }
 
-/// Ends everything of an agent in a chat: it listens there no more.
-pub(super) fn unwired(
+/// Ends that an agent goes on listening in a chat: its wiring is gone, or wants it no more.
+pub(super) fn end_in_chat(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     agent: AgentId,
@@ -115,7 +115,7 @@ pub(super) fn engaged(
     let key = key(agent, address);
     let now = cx.now.wall;
     let before = readable(cx.db.sticky.get(txn, &key))?.filter(|sticky| sticky.address == *address);
-    let since = before.filter(|sticky| holds(cx, wiring, sticky)).map_or(now, |sticky| sticky.since);
+    let since = before.filter(|sticky| now < sticky.until).map_or(now, |sticky| sticky.since);
     end(cx, txn, &key)?;
     let until = now.plus(cx.policy.sticky_lifetime);
     cx.db.sticky.put(txn, &key, &Sticky { address: address.clone(), since, until })?;
@@ -128,19 +128,9 @@ pub(super) fn engaged(
 }
 
 /// Whether an agent goes on listening in a thread.
-pub(super) fn sticks(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
-    (agent, wiring): (AgentId, &Wiring),
-    address: &Address,
-) -> Result<bool> {
+pub(super) fn sticks(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
     let sticky = readable(cx.db.sticky.get(txn, &key(agent, address)))?;
-    Ok(sticky.is_some_and(|sticky| sticky.address == *address && holds(cx, wiring, &sticky)))
-}
-
-/// What was engaged by an earlier wiring of the same agent is over, however many rows of it are left.
-fn holds(cx: &Cx<'_>, wiring: &Wiring, sticky: &Sticky) -> bool {
-    cx.now.wall < sticky.until && wiring.created <= sticky.since
+    Ok(sticky.is_some_and(|sticky| sticky.address == *address && cx.now.wall < sticky.until))
 }
 
 /// Whether a thread, or the chat it is in, is muted for an agent.

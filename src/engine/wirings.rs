@@ -4,7 +4,7 @@ use super::configure::{Aftermath, Made, report};
 use super::{Cx, Result, agents, chats, threads};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{ChatSpec, WiringSpec};
-use crate::model::entity::{Chat, Destination, Folder, Origin, Wiring, normalize_name};
+use crate::model::entity::{Chat, Destination, Engage, Folder, Origin, Wiring, normalize_name};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::report::{Action, ChangeReport};
 use crate::state::{ForeignKey, Text, Write};
@@ -155,13 +155,17 @@ fn put(
         add_destination(cx, txn, (chat, agent))?;
         return Ok(Action::Created);
     };
+    if before.engage == Engage::MentionSticky && wiring.engage != before.engage {
+        let row = cx.db.chats.require(txn, &chat)?;
+        threads::end_in_chat(cx, txn, agent, (&row.channel, &row.platform_id))?;
+    }
     Ok(if before == wiring { Action::Unchanged } else { Action::Updated })
 }
 
 fn unwire(cx: &Cx<'_>, txn: &mut Write<'_>, (chat, agent): (ChatId, AgentId)) -> Result<bool> {
     cx.db.wirings_by_agent.delete(txn, &(agent, chat))?;
     let row = cx.db.chats.require(txn, &chat)?;
-    threads::unwired(cx, txn, agent, (&row.channel, &row.platform_id))?;
+    threads::end_in_chat(cx, txn, agent, (&row.channel, &row.platform_id))?;
     for ((_, name), destination) in cx.db.destinations.collect_prefix(txn, &agent, usize::MAX)? {
         if destination == Destination::Chat(chat) {
             cx.db.destinations.delete(txn, &(agent, name))?;

@@ -216,7 +216,6 @@ fn stickiness_ends_with_what_it_stands_on() {
         say(&mut world, None, MENTIONED);
         change(&mut world, end.clone());
         assert_eq!(sticky_rows(&world), 0, "{end:?}");
-        world.pass(Millis::new(1));
         world.apply(&toml);
         assert_eq!([decided(&mut world, Some("t"), ""), decided(&mut world, None, "")], [NO, NO], "{end:?}");
     }
@@ -225,9 +224,20 @@ fn stickiness_ends_with_what_it_stands_on() {
     say(&mut world, Some("t"), MENTIONED);
     world.apply(&chat("public", &[("main", &format!("{STICKY}\npriority = 5"))]));
     assert_eq!(decided(&mut world, Some("t"), ""), YES);
-    // Another mode: the row lapses, and counts for nothing.
+    // Another mode, and back: what was before is over.
     world.apply(&chat("public", &[("main", MENTION)]));
+    assert_eq!((decided(&mut world, Some("t"), ""), sticky_rows(&world)), (NO, 0));
+    world.apply(&toml);
     assert_eq!(decided(&mut world, Some("t"), ""), NO);
+}
+
+/// Clocks that were wrong: what began later than now sticks all the same.
+#[test]
+fn stickiness_survives_a_clock_that_is_set_back() {
+    let mut world = of(STICKY);
+    world.step_clock(-7 * 24 * 60 * 60 * 1_000);
+    say(&mut world, Some("t"), MENTIONED);
+    assert_eq!(decided(&mut world, Some("t"), ""), YES);
 }
 
 #[test]
