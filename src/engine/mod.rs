@@ -42,6 +42,8 @@ mod remove;
 mod requests;
 mod rights;
 mod route;
+#[cfg(test)]
+mod scene;
 mod sessions;
 mod start;
 mod stuck;

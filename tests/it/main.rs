@@ -23,6 +23,8 @@ mod fake_api;
 mod host;
 mod laws;
 mod lifecycle;
+mod operator;
+mod pattern;
 mod prompt_cap;
 mod raw;
 mod recovery;
