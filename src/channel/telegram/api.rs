@@ -228,6 +228,8 @@ impl Api {
         let description = self.clean(&answer.description.unwrap_or_else(|| status.to_string()));
         let parameters = answer.parameters.unwrap_or_default();
         match code {
+            // A server that is older than the method.
+            404 if description.contains("method") => Failure::Refused { description, moved: None },
             401 | 404 => Failure::Token(description),
             409 => Failure::Conflict(description),
             429 => Failure::Slow(parameters.retry_after.map_or(SLOW, Duration::from_secs).min(SLOW_MAX)),

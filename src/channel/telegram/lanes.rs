@@ -112,10 +112,14 @@ impl Lanes {
     /// Delivers what waits for a chat, and ends when nothing does.
     async fn work(self: Arc<Self>, chat: ForeignId) {
         while let Some(mut job) = self.next(&chat) {
-            let result = self.attempt(&mut job).await;
-            let (id, to) = (job.delivery.id, &job.delivery.to);
-            if matches!((&result, &job.delivery.act), (DeliveryResult::Delivered { .. }, DeliveryAct::Say)) {
-                self.typing.hide(to);
+            let (id, to) = (job.delivery.id, job.delivery.to.clone());
+            let is_said = job.delivery.act == DeliveryAct::Say;
+            let lanes = Arc::clone(&self);
+            // A task of its own, so that a defect in it cannot stop the chat for ever.
+            let attempt = tokio::spawn(async move { lanes.attempt(&mut job).await });
+            let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
+            if is_said && matches!(result, DeliveryResult::Delivered { .. }) {
+                self.typing.hide(&to);
             }
             // Before the outcome is told, because whoever hears it may hand the delivery over again.
             self.lock().under_way.remove(&id);

@@ -55,7 +55,11 @@ fn updates_of_unknown_kinds_and_forms_are_passed_over() {
     bench.server.again(99_999, json!(["no update"]));
     bench.server.happens(json!({"channel_post": {"message_id": 8, "date": 1, "text": "news",
         "chat": {"id": -100, "type": "channel", "title": "News"}}}));
-    bench.until("what can be read is taken", || bench.taken() == ["6", "8"]);
+    // They are of two chats, which are taken in beside each other.
+    bench.until("what can be read is taken", || bench.taken().len() == 2);
+    let mut taken = bench.taken();
+    taken.sort();
+    assert_eq!(taken, ["6", "8"]);
 }
 
 #[test]

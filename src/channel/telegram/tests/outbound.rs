@@ -44,6 +44,7 @@ fn failures_are_told_apart() {
     let rows = [
         (error(400, "Bad Request: chat not found"), rejected("Bad Request: chat not found")),
         (error(403, "Forbidden: bot was blocked by the user"), rejected("Forbidden: bot was blocked by the user")),
+        (error(404, "Not Found: method not found"), rejected("Not Found: method not found")),
         (error(500, "Internal Server Error"), retry("the server has trouble: Internal Server Error")),
         (Fault::Error(502, "Bad Gateway", json!({})), retry("the server has trouble: Bad Gateway")),
     ];
