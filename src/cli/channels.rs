@@ -99,13 +99,17 @@ fn mend(channel: &ChannelInstance, why: &str) -> String {
     let missing = references.into_iter().find(|(what, _)| why.starts_with(&format!("its {what} was not found")));
     match missing {
         Some((what, Some(reference))) if reference.starts_with("env:") => {
-            format!("set the variable that its {what} names ({reference}) where the daemon is started, and start it again")
+            format!(
+                "set the variable that its {what} names ({reference}) where the daemon is started, and start it again"
+            )
         }
         Some((what, _)) => {
             format!("put its {what} where [channels.{name}] says, or change that; it is looked for again by itself")
         }
         None if why.contains("cannot listen") => {
-            format!("stop what listens there, or set another `listen` in [channels.{name}]; it is tried again by itself")
+            format!(
+                "stop what listens there, or set another `listen` in [channels.{name}]; it is tried again by itself"
+            )
         }
         None if why.contains("receiver") => {
             "start or mend the receiver, or correct `base_url`; what waits goes out then".to_owned()

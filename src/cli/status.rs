@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{channels, Done, Failure, out, rows, words};
 use super::channels::ChannelJson;
+use super::{Done, Failure, channels, out, rows, words};
 use crate::config::Paths;
 use crate::model::channel::ChannelInstance;
 use crate::model::delivery::OutState;

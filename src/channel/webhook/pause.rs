@@ -17,7 +17,10 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 enum Now {
     None,
     /// The how manieth pause of this channel, and whether attempts wait for its end.
-    Lasts { number: u64, short: bool },
+    Lasts {
+        number: u64,
+        short: bool,
+    },
 }
 
 /// The pause of one receiver.

@@ -56,7 +56,7 @@ impl Receiver {
         closed: watch::Receiver<bool>,
     ) -> Result<Self, String> {
         let plain = url.starts_with("http://");
-        let client = crate::channel::http::client(plain).map_err(|error| cause(error))?;
+        let client = crate::channel::http::client(plain).map_err(cause)?;
         // The client would find out with the first message only.
         client.post(url).build().map_err(|_| "its base_url is no web address".to_owned())?;
         let (turns, pause) = (Semaphore::new(AT_ONCE), Pause::new(closed));
@@ -87,7 +87,9 @@ impl Receiver {
         let request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
         let sent = match request.body(body).send().await {
             Ok(response) => self.understand(response).await,
-            Err(error) if error.is_connect() => Sent::Later(format!("the receiver cannot be reached: {}", cause(error))),
+            Err(error) if error.is_connect() => {
+                Sent::Later(format!("the receiver cannot be reached: {}", cause(error)))
+            }
             Err(error) if error.is_builder() => Sent::Refused(format!("the request cannot be made: {}", cause(error))),
             Err(error) => Sent::Lost(format!("the connection was lost before an answer: {}", cause(error))),
         };

@@ -320,7 +320,10 @@ async fn bad_events_are_refused_with_the_reason() {
         ("[1]".to_owned(), "must be an object"),
         ("\u{fffd}".to_owned(), "not usable JSON"),
         (with(&|event| event["channelType"] = "telegram".into()), "speaks only for `matrix`"),
-        (with(&|event| event["replyTo"] = json!({"channelType": "x", "platformId": "y"})), "replyTo.channelType is `x`"),
+        (
+            with(&|event| event["replyTo"] = json!({"channelType": "x", "platformId": "y"})),
+            "replyTo.channelType is `x`",
+        ),
         (with(&|event| event["message"]["id"] = "".into()), "message.id is missing"),
         (with(&|event| event["message"]["kind"] = "task".into()), "message.kind is `task`"),
         (with(&|event| event["platformId"] = Value::Null), "platformId is missing"),
@@ -387,7 +390,8 @@ async fn a_button_says_who_pressed_it_where() {
     let world = World::start(vec![]).await;
     let button = card().button(1);
     let press = |change: &dyn Fn(&mut Value)| {
-        let mut press = json!({"button": button.to_string(), "userId": "@a:x", "platformId": "!room", "threadId": "$t"});
+        let mut press =
+            json!({"button": button.to_string(), "userId": "@a:x", "platformId": "!room", "threadId": "$t"});
         change(&mut press);
         press.to_string()
     };
@@ -412,7 +416,8 @@ async fn a_button_says_who_pressed_it_where() {
 }
 
 fn card() -> Card {
-    let option = |label: &str| CardOption { label: label.to_owned(), chosen: label.to_owned(), value: label.to_owned() };
+    let option =
+        |label: &str| CardOption { label: label.to_owned(), chosen: label.to_owned(), value: label.to_owned() };
     Card {
         matter: Matter::Approval(ApprovalId::new(4)),
         nonce: 7,
@@ -481,7 +486,10 @@ async fn what_the_receiver_answers_decides() {
         (status("502 Bad Gateway", "", ""), DeliveryResult::Retry("the receiver answered 502".into())),
         (status("503 Busy", "", ""), DeliveryResult::Retry("the receiver answered 503".into())),
         (status("429 Slow", "retry-after: soon\r\n", ""), DeliveryResult::Retry("the receiver answered 429".into())),
-        (status("400 No", "", "no such room"), DeliveryResult::Rejected("the receiver answered 400 no such room".into())),
+        (
+            status("400 No", "", "no such room"),
+            DeliveryResult::Rejected("the receiver answered 400 no such room".into()),
+        ),
         (status("403 No", "", ""), DeliveryResult::Rejected("the receiver answered 403".into())),
         (status("404 No", "", ""), DeliveryResult::Rejected("the receiver answered 404".into())),
         (
@@ -578,10 +586,7 @@ async fn a_receiver_that_is_not_there_is_tried_again_and_its_address_is_not_told
     deaf.typing(SessionId::new(1), &at("!room", None));
     deaf.subscribe(&at("!room", Some("$t")));
 
-    for (secret, base_url, words) in [
-        ("", None, "its secret is empty"),
-        ("x", Some("ftp//x"), "no web address"),
-    ] {
+    for (secret, base_url, words) in [("", None, "its secret is empty"), ("x", Some("ftp//x"), "no web address")] {
         let setup = Setup { secret: secret.to_owned(), ..setup(base_url.map(str::to_owned), "127.0.0.1:0") };
         assert!(!format!("{setup:?}").contains("secret"));
         let error = open(setup, intake()).await.err().unwrap();
