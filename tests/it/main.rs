@@ -12,6 +12,7 @@
 mod agents;
 mod backup;
 mod bad_input;
+mod channels;
 mod cli;
 mod commands;
 mod confine;

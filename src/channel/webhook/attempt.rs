@@ -2,7 +2,6 @@
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +12,6 @@ use super::wire::{self, FileShape};
 use crate::model::address::{ForeignId, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 
-/// Time for a delivery with all its waiting; less than what the engine grants an attempt.
-const ATTEMPT: Duration = Duration::from_secs(50);
 /// Requests of one attempt: a second one after a pause that the receiver asked for.
 const REQUESTS_MAX: u32 = 2;
 /// Bytes of all files of a message.
@@ -68,10 +65,10 @@ pub(super) async fn exchange(receiver: &Receiver, body: Body<'_>) -> Sent {
             }
         }
     };
-    match tokio::time::timeout(ATTEMPT, tries).await {
+    match tokio::time::timeout(receiver.patience, tries).await {
         Ok(sent) => sent,
         Err(_) if asking.load(Ordering::Relaxed) => {
-            receiver.note(Sent::Lost(format!("there was no answer within {} s", ATTEMPT.as_secs())))
+            receiver.note(Sent::Lost(format!("there was no answer within {:?}", receiver.patience)))
         }
         Err(_) => Sent::Later("its turn did not come in time".to_owned()),
     }

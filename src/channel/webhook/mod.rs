@@ -1,7 +1,7 @@
 //! A webhook: any program that speaks signed JSON over HTTP, a bridge to a network that Hearth does not know.
 //!
-//! Inbound ([`inbound`]): a web service that answers a message or a pressed button when it is committed, and asks to come
-//! again when there is no room for it. Outbound ([`attempt`]): one request per delivery, with Hearth's id of it as the key
+//! Inbound (`inbound`): a web service that answers a message or a pressed button when it is committed, and asks to come
+//! again when there is no room for it. Outbound (`attempt`): one request per delivery, with Hearth's id of it as the key
 //! by which the receiver knows one that comes again. `docs/webhook.md` is the protocol.
 //!
 //! Nothing here knows who may talk to whom: there is nothing cached that a change of the configuration would have to reach.

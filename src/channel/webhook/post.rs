@@ -13,6 +13,8 @@ use super::wire;
 use crate::channel::intake::Intake;
 use crate::model::time::Timestamp;
 
+/// Time for a delivery with all its waiting; less than what the engine grants an attempt.
+const ATTEMPT: Duration = Duration::from_secs(50);
 /// Requests at once.
 const AT_ONCE: usize = 16;
 /// Time to wait for one's turn; nothing was sent then.
@@ -27,6 +29,8 @@ pub(super) struct Receiver {
     key: Key,
     now: fn() -> Timestamp,
     turns: Semaphore,
+    /// Time for a whole exchange.
+    pub(super) patience: Duration,
     pub(super) pause: Pause,
     pub(super) intake: Arc<dyn Intake>,
     trouble: Mutex<Option<String>>,
@@ -56,11 +60,21 @@ impl Receiver {
         closed: watch::Receiver<bool>,
     ) -> Result<Self, String> {
         let plain = url.starts_with("http://");
-        let client = crate::channel::http::client(plain).map_err(|error| cause(error))?;
+        let client = crate::channel::http::client(plain).map_err(cause)?;
         // The client would find out with the first message only.
         client.post(url).build().map_err(|_| "its base_url is no web address".to_owned())?;
         let (turns, pause) = (Semaphore::new(AT_ONCE), Pause::new(closed));
-        Ok(Self { client, url: url.to_owned(), key, now, turns, pause, intake, trouble: Mutex::default() })
+        Ok(Self {
+            client,
+            url: url.to_owned(),
+            key,
+            now,
+            turns,
+            patience: ATTEMPT,
+            pause,
+            intake,
+            trouble: Mutex::default(),
+        })
     }
 
     /// Waits for the end of a short pause and for a turn.

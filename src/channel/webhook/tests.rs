@@ -658,6 +658,26 @@ async fn deliveries_go_beside_each_other_and_a_closed_channel_ends_its_waits() {
     assert_eq!(world.deliver(delivery(17)).await, DeliveryResult::Retry("the channel is being closed".to_owned()));
 }
 
+/// Nobody knows whether a receiver that says nothing took the message; one that asks to wait for too long did not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_is_uncertain_and_waiting_is_not() {
+    let waits = status("503 Busy", "retry-after: 9\r\n", "");
+    let endless = Answer::Bytes("HTTP/1.1 200 OK\r\n".to_owned());
+    let world = World::start(vec![Answer::Nothing, endless, waits]).await;
+    let (_closed, closing) = watch::channel(false);
+    let intake = Arc::clone(&world.engine) as Arc<dyn Intake>;
+    let key = Key::new(SECRET).unwrap();
+    let mut receiver = Receiver::new(&world.receiving.url, key, noon, intake, closing).unwrap();
+    receiver.patience = Duration::from_millis(300);
+    let attempt = async || attempt::deliver(&receiver, world.sessions.path(), &delivery(1)).await;
+    let silent = "there was no answer within 300ms".to_owned();
+    assert_eq!(attempt().await, DeliveryResult::Uncertain(silent.clone()));
+    assert_eq!(receiver.trouble(), Some(silent));
+    assert!(matches!(attempt().await, DeliveryResult::Uncertain(_)));
+    assert_eq!(attempt().await, DeliveryResult::Retry("its turn did not come in time".to_owned()));
+    assert_eq!(world.receiving.got().len(), 3);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_in_use_is_told_and_free_again_when_a_channel_goes() {
     let world = World::start(vec![]).await;
