@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::configure::{self, Aftermath, Made, report};
-use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
+use super::export::Of;
+use super::{Cx, Result, export, lifecycle, readable, rights, sessions, threads, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -50,6 +51,7 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
         cx.db.destinations.delete(txn, &key)?;
     }
     wirings::remove_all_of(cx, txn, id)?;
+    threads::forget_agent(cx, txn, id)?;
     for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == id) {
             lifecycle::stop(cx, txn, (session, number), StopReason::AgentRemoved, effects)?;
@@ -106,7 +108,8 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
         let (row, ()) = sessions::update(cx, txn, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;
-        let context = export::context_view(cx, txn, (session, &row))?;
+        let agent = cx.db.agents.require(txn, &row.agent)?;
+        let context = Some(export::context_view(cx, txn, Of { id: session, session: &row, agent: &agent })?);
         let (messages, replies) = (Vec::new(), Vec::new());
         after.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
     }

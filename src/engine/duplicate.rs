@@ -1,11 +1,11 @@
 //! The same event again.
 
-use super::access::standing;
-use super::engage::{Facts, decide};
-use super::{Applied, Cx, Result, chats, journal, messages, route, wake};
+use super::engage::{Heard, weigh};
+use super::export::Of;
+use super::wake::Arrival;
+use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, threads, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
-use crate::model::entity::Chat;
 use crate::model::id::{ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
@@ -13,28 +13,61 @@ use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::state::{ForeignKey, Write};
 
-/// What is remembered of an event; events without an id are never duplicates.
-pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, event: &InboundEvent) -> Result<Option<Seen>> {
-    let Some(id) = &event.platform_message else { return Ok(None) };
-    let seen = cx.db.seen.get(txn, &key(event, id))?;
-    Ok(seen.filter(|seen| seen.platform_message == *id))
+/// An event that can be remembered, and the key for that. Events without an id are never duplicates.
+pub(super) struct Remembered<'a> {
+    id: &'a ForeignId,
+    key: (ForeignKey, ForeignKey, ForeignKey),
 }
 
-/// Under which key an event is remembered.
-pub(super) fn key(event: &InboundEvent, id: &ForeignId) -> (ForeignKey, ForeignKey, ForeignKey) {
-    let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-    (channel, chat, ForeignKey::of(id))
+impl<'a> Remembered<'a> {
+    /// Of an event.
+    pub(super) fn of(event: &'a InboundEvent) -> Option<Self> {
+        let id = event.platform_message.as_ref()?;
+        let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
+        Some(Self { id, key: (channel, chat, ForeignKey::of(id)) })
+    }
+
+    /// What is remembered of it.
+    pub(super) fn find(&self, cx: &Cx<'_>, txn: &Write<'_>) -> Result<Option<Seen>> {
+        let seen = cx.db.seen.get(txn, &self.key)?;
+        Ok(seen.filter(|seen| seen.platform_message == *self.id))
+    }
+
+    /// Remembers what became of it.
+    pub(super) fn remember(
+        self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        messages: Vec<MessageId>,
+        refused: Option<Reason>,
+    ) -> Result<()> {
+        let at = cx.now.wall;
+        cx.db.seen.put(
+            txn,
+            &self.key,
+            &Seen { platform_message: self.id.clone(), at, messages, refused, held: None },
+        )?;
+        let (channel, chat, message) = self.key;
+        cx.db.seen_by_time.put(txn, &(at, channel, chat, message), &())
+    }
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.
-pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, seen: &Seen) -> Result<Applied> {
+pub(super) fn repeat(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (event, threads): (&InboundEvent, Option<bool>),
+    seen: &Seen,
+) -> Result<Applied> {
     let chat = chats::find(cx, txn, &event.source.channel, &event.source.platform_id)?;
     let chat_id = chat.as_ref().map(|(id, _)| *id);
     let mut effects = Vec::new();
     let mut wirings = Vec::new();
+    let sender = route::sender_of(event);
     if let Some((chat_id, chat)) = &chat {
+        let heard = Heard { event, chat, sender: sender.as_ref(), threads };
         for message in &seen.messages {
-            wirings.extend(look_again(cx, txn, (event, *chat_id, chat), *message, &mut effects)?);
+            wirings.extend(look_again(cx, txn, (*chat_id, heard), *message, &mut effects)?);
         }
     }
     let reason = Some(seen.refused.unwrap_or(Reason::AlreadyStored));
@@ -45,14 +78,14 @@ pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, see
 fn look_again(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (event, chat_id, chat): (&InboundEvent, ChatId, &Chat),
+    (chat_id, heard): (ChatId, Heard<'_>),
     id: MessageId,
     effects: &mut Vec<Effect>,
 ) -> Result<Option<WiringReport>> {
     let Some(message) = cx.db.messages.get(txn, &id)? else { return Ok(None) };
     let Some(agent) = cx.db.agents.get(txn, &message.agent)? else { return Ok(None) };
     let mut report = WiringReport {
-        agent: agent.folder,
+        agent: agent.folder.clone(),
         session: Some(message.session),
         decision: if message.trigger { Decision::Engaged } else { Decision::Accumulated },
         why: Reason::AlreadyStored,
@@ -61,14 +94,7 @@ fn look_again(
     let waits = !message.trigger && matches!(message.state, MessageState::Pending(_));
     let wiring = cx.db.wirings.get(txn, &(chat_id, message.agent))?;
     let (Some(wiring), true) = (wiring, waits) else { return Ok(Some(report)) };
-    let sender = route::sender_of(event);
-    let facts = Facts {
-        text: &event.content.text,
-        mention: event.mention,
-        unknown_senders: chat.unknown_senders,
-        standing: standing(cx, txn, sender.as_ref(), message.agent)?,
-    };
-    if decide(&wiring, &facts, cx.patterns).0 == Decision::Engaged {
+    if weigh(cx, txn, heard, (message.agent, &wiring))?.decision == Decision::Engaged {
         messages::update(cx, txn, id, |message| message.trigger = true)?;
         journal::of_message(cx, txn, id, Event::Raised)?;
         // The agent may have it as context already; files are immutable, so the old one goes first.
@@ -77,7 +103,12 @@ fn look_again(
             seqs: vec![message.seq],
             agent_files: vec![],
         }));
-        wake::wake_for(cx, txn, (message.session, message.seq, id), effects)?;
+        if let Some(session) = sessions::load(cx, txn, message.session)? {
+            let of = Of { id: message.session, session: &session, agent: &agent };
+            let message = export::view(cx, txn, id)?;
+            wake::wake_visibly(cx, txn, Arrival { of, message }, effects)?;
+        }
+        threads::engaged(cx, txn, (message.agent, &wiring), heard, effects)?;
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

@@ -1,18 +1,20 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
-use super::access::standing;
-use super::engage::{Facts, decide};
+use super::duplicate::Remembered;
+use super::engage::{Heard, weigh};
+use super::export::Of;
 use super::messages::NewMessage;
-use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
+use super::wake::Arrival;
+use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, threads, users, wake};
 use crate::model::address::{Address, UserId};
-use crate::model::effect::Effect;
+use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::entity::{Agent, Chat, Wiring};
 use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
-use crate::model::message::{Body, Drop, Reason, Seen};
+use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::model::time::Millis;
-use crate::state::{ForeignKey, Write};
+use crate::state::Write;
 
 /// How far back to look whether a chat was told of a full backlog.
 const DROPS_BACK_MAX: u64 = 100;
@@ -20,29 +22,40 @@ const DROPS_BACK_MAX: u64 = 100;
 const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
-pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
-    if let Some(seen) = duplicate::find(cx, txn, &event)? {
-        return duplicate::repeat(cx, txn, &event, &seen);
+pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Applied> {
+    let threads = threads::known(cx, txn, event)?;
+    let without_thread;
+    let event = match (threads, &event.source.thread) {
+        (Some(false), Some(_)) => {
+            without_thread = threads::without(event);
+            &without_thread
+        }
+        _ => event,
+    };
+    let remembered = Remembered::of(event);
+    if let Some(seen) = remembered.as_ref().map(|event| event.find(cx, txn)).transpose()?.flatten() {
+        return duplicate::repeat(cx, txn, (event, threads), &seen);
     }
-    let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
+    let (chat_id, mut chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
         None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
         // Strangers in chats the bot merely sits in leave no rows.
-        None => return Ok(silent(&event, None, Reason::UnknownChat)),
+        None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
+    let effects = chats::refresh(cx, txn, (chat_id, &mut chat), event)?;
     let listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
-        return nobody_listens(cx, txn, &event, (chat_id, &chat));
+        return nobody_listens(cx, txn, event, (chat_id, &chat), remembered);
     }
-    let mut fan_out =
-        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
-    users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
+    let sender = sender_of(event);
+    users::refresh_name(cx, txn, sender.as_ref(), event.content.sender_name.as_deref())?;
+    let (sender, chat) = (sender.as_ref(), &chat);
+    let mut fan_out = FanOut { event, threads, sender, chat_id, chat, body: None, told: false, effects };
     let mut wirings = Vec::with_capacity(listeners.len());
     for (agent_id, agent, wiring) in &listeners {
         wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
     }
-    let effects = std::mem::take(&mut fan_out.effects);
-    conclude(cx, txn, &fan_out, wirings, effects)
+    conclude(cx, txn, fan_out, wirings, remembered)
 }
 
 /// The person who sent an event: nothing but the adapter's sender id makes an identity.
@@ -53,10 +66,14 @@ pub(super) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 /// One event on its way to several agents.
 struct FanOut<'a> {
     event: &'a InboundEvent,
-    sender: Option<UserId>,
+    /// Whether the chat has threads, if anybody knows.
+    threads: Option<bool>,
+    sender: Option<&'a UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
     body: Option<BodyId>,
+    /// Whether the sender was told that a command is denied.
+    told: bool,
     effects: Vec<Effect>,
 }
 
@@ -69,21 +86,21 @@ impl FanOut<'_> {
         (agent_id, agent): (AgentId, &Agent),
         wiring: &Wiring,
     ) -> Result<WiringReport> {
-        let facts = Facts {
-            text: &self.event.content.text,
-            mention: self.event.mention,
-            unknown_senders: self.chat.unknown_senders,
-            standing: standing(cx, txn, self.sender.as_ref(), agent_id)?,
-        };
-        let (mut decision, mut why) = decide(wiring, &facts, cx.patterns);
+        let heard = Heard { event: self.event, chat: self.chat, sender: self.sender, threads: self.threads };
+        let verdict = weigh(cx, txn, heard, (agent_id, wiring))?;
+        let (mut decision, mut why) = (verdict.decision, verdict.why);
         if decision == Decision::Engaged && messages::backlog(cx, txn, agent_id)? >= cx.policy.backlog_max {
             (decision, why) = (Decision::Refused, Reason::Backlog);
         }
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
         match decision {
             Decision::Engaged | Decision::Accumulated => {
-                let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
+                let (session, message) =
+                    self.store(cx, txn, (agent_id, agent), (wiring, decision == Decision::Engaged))?;
                 (report.session, report.message) = (Some(session), Some(message));
+                if decision == Decision::Engaged {
+                    threads::engaged(cx, txn, (agent_id, wiring), heard, &mut self.effects)?;
+                }
             }
             Decision::Refused => {
                 if why == Reason::Backlog {
@@ -91,9 +108,27 @@ impl FanOut<'_> {
                 }
                 record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
             }
-            Decision::Ignored | Decision::Filtered | Decision::Denied => {}
+            Decision::Filtered | Decision::Denied => {
+                if let Some(text) = verdict.told {
+                    self.tell(cx, txn, text)?;
+                }
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
+            Decision::Ignored if why == Reason::Muted => {
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
+            Decision::Ignored => {}
         }
         Ok(report)
+    }
+
+    /// Tells the sender that a command is denied; once, however many agents deny it.
+    fn tell(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, text: String) -> Result<()> {
+        if self.told {
+            return Ok(());
+        }
+        self.told = true;
+        notice::say_to(cx, txn, (self.reply(), None), text, &mut self.effects).map(drop)
     }
 
     /// Says in the chat that an agent takes nothing more; once in a while, not for every message.
@@ -122,23 +157,32 @@ impl FanOut<'_> {
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        (agent, wiring): (AgentId, &Wiring),
-        trigger: bool,
+        (agent_id, agent): (AgentId, &Agent),
+        (wiring, trigger): (&Wiring, bool),
     ) -> Result<(SessionId, MessageId)> {
         let body = match self.body {
             Some(body) => body,
-            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
+            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.cloned()))?),
         };
-        let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
-        let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
-        let (_, seq) = sessions::update(cx, txn, session, |row| {
-            row.active = cx.now.wall;
-            row.take_seq()
-        })?;
-        let reply = Some(self.reply());
-        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply, from: None })?;
+        let mode = sessions::decide_mode(wiring.session, self.threads, self.chat.group);
+        let route = sessions::decide_route(mode, self.chat_id, &self.event.source);
+        let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
+        let (seq, reply) = (row.last_number, self.reply());
+        let new = NewMessage { session, agent: agent_id, seq, body, trigger, reply: Some(reply.clone()), from: None };
+        let message = messages::insert(cx, txn, new)?;
         if trigger {
-            wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
+            let message = ExportedMessage {
+                seq,
+                id: message,
+                kind: self.event.kind,
+                trigger,
+                said: self.event.said.unwrap_or(cx.now.wall),
+                reply: Some(reply),
+                content: self.event.content.raw.clone(),
+                attachments: self.event.attachments.clone(),
+            };
+            let of = Of { id: session, session: &row, agent };
+            wake::wake_visibly(cx, txn, Arrival { of, message }, &mut self.effects)?;
         }
         Ok((session, message))
     }
@@ -160,39 +204,53 @@ fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
 fn conclude(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    fan_out: &FanOut<'_>,
+    fan_out: FanOut<'_>,
     wirings: Vec<WiringReport>,
-    effects: Vec<Effect>,
+    remembered: Option<Remembered<'_>>,
 ) -> Result<Applied> {
     let stored: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
     let refused = decide_refusal(&wirings);
     if refused == Some(Reason::NoAgentEngaged) {
         record_drop(cx, txn, fan_out.event, Some(fan_out.chat_id), (None, Reason::NoAgentEngaged))?;
     }
-    remember(cx, txn, fan_out.event, stored, refused)?;
+    if let Some(event) = remembered {
+        event.remember(cx, txn, stored, refused)?;
+    }
     let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
     let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    Ok(Applied::new(Reply::Routed(report), effects))
+    Ok(Applied::new(Reply::Routed(report), fan_out.effects))
 }
 
-/// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
+/// Why nobody has the message; none if somebody has. A refusal by a gate or a mute comes before nobody's interest.
 fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
     if wirings.iter().any(|report| report.message.is_some()) {
         return None;
     }
-    let refused = wirings.iter().find(|report| report.decision == Decision::Refused);
+    let refuses = |report: &&WiringReport| match report.decision {
+        Decision::Refused | Decision::Filtered | Decision::Denied => true,
+        Decision::Ignored => report.why == Reason::Muted,
+        Decision::Engaged | Decision::Accumulated => false,
+    };
+    let refused = wirings.iter().find(refuses);
     Some(refused.map_or(Reason::NoAgentEngaged, |report| report.why))
 }
 
 /// The bot was addressed where no agent listens: recorded, unless the chat was denied. Otherwise it is nobody's business.
-fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: (ChatId, &Chat)) -> Result<Applied> {
-    let (chat_id, chat) = chat;
+fn nobody_listens(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    event: &InboundEvent,
+    (chat_id, chat): (ChatId, &Chat),
+    remembered: Option<Remembered<'_>>,
+) -> Result<Applied> {
     if chat.denied.is_some() {
         return Ok(silent(event, Some(chat_id), Reason::ChatDenied));
     }
     if event.mention {
         record_drop(cx, txn, event, Some(chat_id), (None, Reason::NoAgentWired))?;
-        remember(cx, txn, event, Vec::new(), Some(Reason::NoAgentWired))?;
+        if let Some(event) = remembered {
+            event.remember(cx, txn, Vec::new(), Some(Reason::NoAgentWired))?;
+        }
     }
     Ok(silent(event, Some(chat_id), Reason::NoAgentWired))
 }
@@ -230,22 +288,6 @@ fn record_drop(
     cx.db.dropped.put(txn, &id, &drop)
 }
 
-fn remember(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    event: &InboundEvent,
-    messages: Vec<MessageId>,
-    refused: Option<Reason>,
-) -> Result<()> {
-    let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
-    let (channel, chat, message) = duplicate::key(event, &platform_message);
-    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
-        (cx.now.wall, channel.clone(), chat.clone(), message.clone());
-    let seen = Seen { platform_message, at: cx.now.wall, messages, refused, held: None };
-    cx.db.seen.put(txn, &(channel, chat, message), &seen)?;
-    cx.db.seen_by_time.put(txn, &by_time, &())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,5 +308,9 @@ mod tests {
         assert_eq!(decide_refusal(&[ignored(), ignored()]), Some(Reason::NoAgentEngaged));
         assert_eq!(decide_refusal(&[ignored(), refused()]), Some(Reason::UnknownSenderStrict));
         assert_eq!(decide_refusal(&[refused(), engaged()]), None);
+        let denied = || report(Decision::Denied, Reason::CommandDenied, None);
+        let muted = || report(Decision::Ignored, Reason::Muted, None);
+        assert_eq!(decide_refusal(&[ignored(), denied(), refused()]), Some(Reason::CommandDenied));
+        assert_eq!(decide_refusal(&[ignored(), muted()]), Some(Reason::Muted));
     }
 }
