@@ -12,6 +12,7 @@ mod http;
 pub mod intake;
 mod json;
 pub mod split;
+pub mod telegram;
 pub mod terminal;
 pub mod webhook;
 

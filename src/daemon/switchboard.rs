@@ -15,6 +15,7 @@ use super::door::Door;
 use super::inbox::Inbox;
 use crate::channel::Channel;
 use crate::channel::intake::Intake;
+use crate::channel::telegram;
 use crate::channel::webhook::{self, Setup};
 use crate::clock;
 use crate::config::env;
@@ -222,10 +223,13 @@ impl Switchboard {
                 let setup = Setup { name, secret, base_url: row.base_url, listen, sessions, now: clock::wall };
                 webhook::start(setup, Arc::clone(door)).await
             }
-            ChannelKind::Telegram | ChannelKind::Terminal => {
-                let _ = token;
-                Err(format!("channels of type {} cannot be connected yet", row.kind.as_str()))
+            ChannelKind::Telegram => {
+                let token = token.ok_or("it has no token")?;
+                let setup = telegram::Setup { name, token, base_url: row.base_url, sessions };
+                let bot = telegram::start(setup, Arc::clone(door), &self.around.tokio);
+                bot.map(|bot| bot as Arc<dyn Channel>).map_err(|error| error.to_string())
             }
+            ChannelKind::Terminal => Err("the terminal is always connected".to_owned()),
         }
     }
 
