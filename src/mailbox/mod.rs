@@ -17,6 +17,7 @@ use crate::model::effect::{Discard, Export};
 use crate::model::id::SessionId;
 use crate::model::mailbox::{Collection, Observation};
 
+mod blobs;
 mod collect;
 mod dir;
 mod discard;
@@ -33,6 +34,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use blobs::{Blobs, SHARDS};
 pub use collect::Collected;
 pub use error::Error;
 pub use watch::Watcher;

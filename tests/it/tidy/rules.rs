@@ -64,6 +64,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "the store can be replaced or reasoned about only if one folder names it",
     },
     Ban {
+        thing: Thing::Crate("base64"),
+        within: "",
+        places: &[("src/channel/attachments.rs", "files inside of events")],
+        why: "bytes in text exist only where events arrive",
+    },
+    Ban {
         thing: Thing::Crate("bincode"),
         within: "",
         places: &[("src/state/envelope.rs", "the one codec of records")],
@@ -92,7 +98,10 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("hearth_wire"),
         within: "src/",
-        places: &[("src/mailbox/", "the host's side of the contract")],
+        places: &[
+            ("src/mailbox/", "the host's side of the contract"),
+            ("src/channel/attachments.rs", "names given there are names of files in the mailbox"),
+        ],
         why: "wire types never travel further in than the mailbox",
     },
     Ban {
