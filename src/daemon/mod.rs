@@ -16,6 +16,7 @@ use crate::clock::{self, Clock};
 use crate::config::{BadPlace, Paths, env, seams};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{Address, ChannelName};
+use crate::model::content::BlobId;
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
@@ -26,6 +27,7 @@ use crate::state::{self, Store};
 
 mod crash;
 mod desk;
+pub mod files;
 mod inbox;
 mod mailroom;
 mod perform;
@@ -34,6 +36,7 @@ pub mod setup;
 mod stop;
 mod token;
 
+use files::{Files, Remover};
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
@@ -92,6 +95,9 @@ pub struct Daemon {
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
+    files: Files,
+    /// Held while an event with files is read.
+    reading: Mutex<()>,
     engine_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -109,7 +115,8 @@ impl Daemon {
         let inbox = Arc::new(Inbox::default());
         let runtime = start_runtime(paths, &inbox)?;
         let stop = Arc::new(Stop::default());
-        let mailroom = Mailroom::open(paths, &install, Around::new(&inbox, &runtime, &stop))?;
+        let files = Files::open(paths)?;
+        let mailroom = Mailroom::open(paths, &files, &install, Around::new(&inbox, &runtime, &stop))?;
         let outcomes = Arc::clone(&inbox);
         let delivered = move |id, result| {
             crash::point("delivered");
@@ -127,9 +134,12 @@ impl Daemon {
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
+            files,
+            reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        let world = World { mailroom, runtime, channels, inbox };
+        let removals = Remover::new(&daemon.files, &daemon.engine, &mailroom, &daemon.stop).start()?;
+        let world = World { mailroom, runtime, channels, removals, inbox };
         daemon.inbox.push(Item::of(Input::Start));
         daemon.start_engine(world)?;
         daemon.start_ticks()?;
@@ -217,6 +227,15 @@ impl Daemon {
         let now = self.clock.now();
         let moment = at.map_or(now, |at| now.at(at));
         self.engine.rehearse(Input::Sweep(Vec::new()), moment).map_err(|error| error.to_string())
+    }
+
+    /// Puts a file into the store of files, before the message that names it is handed over. The inner error says why
+    /// this file can never be had, the outer one that there is no room for it now. Waits for the disk.
+    ///
+    /// # Errors
+    /// [`files::NoRoom`].
+    pub fn keep(&self, bytes: &[u8]) -> Result<Result<BlobId, String>, files::NoRoom> {
+        self.files.keep(self.engine.store(), bytes)
     }
 
     /// Tells the engine that somebody is there to take what waits for an address.

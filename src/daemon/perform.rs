@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::crash;
+use super::files::Removals;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
 use crate::channel::Channel;
@@ -21,6 +22,8 @@ pub(super) struct World {
     pub(super) runtime: Arc<dyn Runtime>,
     /// Networks, by the name of their instance.
     pub(super) channels: HashMap<ChannelName, Arc<dyn Channel>>,
+    /// Where files go that nobody needs any more.
+    pub(super) removals: Removals,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -65,6 +68,8 @@ impl World {
                 }
             }
             Effect::Reconnect(_) => {}
+            Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
+            Effect::Unneeded(files) => self.removals.forget(files),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

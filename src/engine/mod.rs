@@ -39,6 +39,7 @@ mod places;
 mod prune;
 mod remove;
 mod requests;
+pub mod retention;
 mod rights;
 mod route;
 mod sessions;
