@@ -3,6 +3,7 @@
 mod collect;
 mod discard;
 mod export;
+mod files;
 mod laws;
 mod observe;
 mod paths;

@@ -421,6 +421,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    db.swept.put(txn, &Text::new("bodies")?, &Number(0))?;
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 9)?;
