@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::Failure;
+use crate::channel::attachments::Arrived;
 use crate::clock;
 use crate::config::{Paths, seams};
-use crate::channel::attachments::Arrived;
 use crate::daemon::files::{self, Files};
 use crate::daemon::{self, groups_path, open_store};
 use crate::engine::commit::{Engine, Submission};

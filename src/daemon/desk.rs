@@ -13,7 +13,7 @@ use crate::model::content::{Content, RawJson};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
-use crate::model::report::Reply;
+use crate::model::report::{Refusal, Reply};
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::{DaemonStatus, End, Request, Response};
@@ -114,7 +114,7 @@ impl Daemon {
         let read = tokio::task::spawn_blocking(move || daemon.read_event(&line, dry_run));
         let event = match read.await {
             Ok(Ok(event)) => event,
-            Ok(Err(refused)) => return Response::Routed(refused),
+            Ok(Err(refusal)) => return Response::Routed(RoutedJson::invalid(refusal.code, refusal.message)),
             Err(error) => return refused("failed", error.to_string()),
         };
         match self.submit(Input::Inbound(Box::new(event)), dry_run).await {
@@ -124,15 +124,16 @@ impl Daemon {
     }
 
     /// Reads an event and stores its files; one at a time, since it takes several times its size in memory.
-    fn read_event(&self, line: &str, dry_run: bool) -> Result<InboundEvent, RoutedJson> {
+    fn read_event(&self, line: &str, dry_run: bool) -> Result<InboundEvent, Refusal> {
         let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let arrived = event::read(line.as_bytes());
-        let arrived = arrived.map_err(|error| RoutedJson::invalid("invalid_event", error.to_string()))?;
+        let arrived = arrived.map_err(|error| Refusal { code: "invalid_event", message: error.to_string() })?;
         if dry_run {
             return Ok(arrived.without_files());
         }
         let event = arrived.keep(|bytes| self.keep(&bytes));
-        event.map_err(|no_room| RoutedJson::invalid("store_full", no_room.to_string()))
+        super::crash::point("files-kept");
+        event.map_err(|no_room| Refusal { code: "store_full", message: no_room.to_string() })
     }
 
     async fn change(&self, change: &ChangeRequest) -> Response {

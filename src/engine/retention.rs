@@ -38,6 +38,14 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>)
     Ok(caused)
 }
 
+/// Lets every walk begin again, because something else is due now.
+pub(super) fn begin_again(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
+    for (key, _) in cx.db.swept.collect_range(txn, .., cx.policy.rows_per_input)? {
+        cx.db.swept.delete(txn, &key)?;
+    }
+    Ok(())
+}
+
 /// Whether files that were kept to be sent are needed: the message they go with still has to go out, or is young.
 ///
 /// # Errors

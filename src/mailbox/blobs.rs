@@ -139,10 +139,10 @@ impl Blobs {
             let Some(text) = name.to_str() else { continue };
             match BlobId::parse(text) {
                 Some(blob) => blobs.push(blob),
-                None if hearth_wire::is_temporary(text) => {
-                    if dir.modified(&name)?.is_some_and(|written| written.plus(GRACE) <= now) {
-                        dir.remove(&name)?;
-                    }
+                None if hearth_wire::is_temporary(text)
+                    && dir.modified(&name)?.is_some_and(|written| written.plus(GRACE) <= now) =>
+                {
+                    dir.remove(&name)?;
                 }
                 None => {}
             }
@@ -150,12 +150,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    fn store(
-        &self,
-        blob: &BlobId,
-        size: u64,
-        write: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<(), Error> {
+    fn store(&self, blob: &BlobId, size: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
         let (shard, name) = place(blob);
         if !self.root.has(OsStr::new(shard))? {
             self.root.ensure_dir(shard, PRIVATE)?;

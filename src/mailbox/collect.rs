@@ -337,7 +337,8 @@ impl<'a> Collector<'a> {
 
     /// Puts the files of an answer where the agent cannot change them.
     fn keep(&mut self, id: &OutId, parsed: Parsed) -> Result<Said, Error> {
-        let Kept { files, refused } = keep::keep(self.mailbox, self.blobs, (id, parsed.said.incarnation), &parsed.files)?;
+        let Kept { files, refused } =
+            keep::keep(self.mailbox, self.blobs, (id, parsed.said.incarnation), &parsed.files)?;
         if let Some((name, reason)) = refused.first() {
             let others = match refused.len() - 1 {
                 0 => String::new(),

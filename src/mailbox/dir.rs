@@ -216,7 +216,7 @@ impl Dir {
     pub(super) fn modified(&self, name: &OsStr) -> Result<Option<Timestamp>, Error> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(Timestamp::from_millis(
-                i64::from(stat.st_mtime).saturating_mul(1_000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000),
+                stat.st_mtime.saturating_mul(1_000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000),
             ))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(Error::io("look at", &self.path.join(name), errno)),

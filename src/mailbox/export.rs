@@ -95,12 +95,7 @@ fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) 
     }
 }
 
-fn write_message(
-    mailbox: &Mailbox,
-    blobs: &Blobs,
-    messages: &Dir,
-    message: &ExportedMessage,
-) -> Result<(), Error> {
+fn write_message(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, message: &ExportedMessage) -> Result<(), Error> {
     let name = InName { seq: message.seq }.to_string();
     if messages.has(OsStr::new(&name))? {
         return Ok(());

@@ -128,10 +128,7 @@ pub(super) fn describe(content: &mut Value, message: &ExportedMessage, fates: &[
 fn entry(file: &Attachment) -> Map<String, Value> {
     let kind = file.mime.as_deref().and_then(|mime| mime.split('/').next());
     let kind = kind.filter(|kind| ["image", "audio", "video"].contains(kind)).unwrap_or("file");
-    let mut entry = Map::from_iter([
-        ("name".to_owned(), file.name.clone().into()),
-        ("type".to_owned(), kind.into()),
-    ]);
+    let mut entry = Map::from_iter([("name".to_owned(), file.name.clone().into()), ("type".to_owned(), kind.into())]);
     if let Some(mime) = &file.mime {
         entry.insert("mimeType".to_owned(), mime.clone().into());
     }

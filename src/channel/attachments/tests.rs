@@ -24,8 +24,11 @@ fn b64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
+/// Name, size and fate of a file.
+type File = (String, u64, Result<(), String>);
+
 /// Entries of the stored payload, the names and fates of the files, and the bytes that were put somewhere.
-fn kept(attachments: &Value) -> (Value, Vec<(String, u64, Result<(), String>)>, Vec<Vec<u8>>) {
+fn kept(attachments: &Value) -> (Value, Vec<File>, Vec<Vec<u8>>) {
     let mut bytes = Vec::new();
     let event = arrived(attachments).keep(|file| {
         bytes.push(file);
@@ -50,8 +53,9 @@ fn name_of(entry: &Value) -> String {
 
 #[test]
 fn bytes_leave_the_payload_and_everything_else_stays() {
-    let (entries, files, bytes) =
-        kept(&json!([{"name": "photo.png", "data": b64(b"\x89PNG"), "type": "image", "size": 99, "w": [1, {"a": "b"}]}]));
+    let (entries, files, bytes) = kept(
+        &json!([{"name": "photo.png", "data": b64(b"\x89PNG"), "type": "image", "size": 99, "w": [1, {"a": "b"}]}]),
+    );
     // `size` is what was counted, whatever the platform says.
     assert_eq!(entries, json!([{"name": "photo.png", "type": "image", "size": 4, "w": [1, {"a": "b"}]}]));
     assert_eq!(files, [("photo.png".to_owned(), 4, Ok(()))]);
@@ -200,7 +204,8 @@ fn base64_as_platforms_write_it() {
 /// Bytes under a key that comes twice, or in a payload within a string, do not stay either.
 #[test]
 fn no_spelling_keeps_bytes_inline() {
-    let twice = format!(r#"{{"attachments":[{{"data":"{0}"}}],"attachments":[{{"data":"{0}","data":"eA=="}}]}}"#, "QUFB");
+    let twice =
+        format!(r#"{{"attachments":[{{"data":"{0}"}}],"attachments":[{{"data":"{0}","data":"eA=="}}]}}"#, "QUFB");
     let taken = take_out(&twice, None);
     assert_eq!(taken.files, [(0, b"x".to_vec())]);
     let content = taken.content.unwrap();
@@ -226,7 +231,8 @@ fn sixteen_mebibytes_of_files_fit_and_small_values_are_bounded() {
     let (_, files, bytes) = kept(&files.into());
     assert_eq!(files.iter().map(|(_, size, _)| size).sum::<u64>(), 16 << 20);
     assert_eq!(bytes.len(), 4);
-    let event = |content: String| format!(r#"{{"channelType":"a","platformId":"b","message":{{"content":{content}}}}}"#);
+    let event =
+        |content: String| format!(r#"{{"channelType":"a","platformId":"b","message":{{"content":{content}}}}}"#);
     let crumbs = event(format!(r#"{{"a":[{}1]}}"#, "1,".repeat(1 << 20)));
     let refused = event::parse(crumbs.as_bytes()).unwrap_err().to_string();
     assert!(refused.starts_with("the event without its files is too large"), "{refused}");

@@ -230,12 +230,7 @@ impl<'d> Section<'d> {
     }
 
     /// The table of `[key]`, with its keys checked.
-    pub(super) fn table(
-        &self,
-        problems: &mut Problems<'_>,
-        key: &str,
-        keys: &'static Keys,
-    ) -> Option<Section<'d>> {
+    pub(super) fn table(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Option<Section<'d>> {
         let value = self.get(key)?;
         let Some(table) = value.get_ref().as_table() else {
             self.wrong_type(problems, key, &format!("a table; begin it with {}", keys.place));

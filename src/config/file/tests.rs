@@ -118,6 +118,22 @@ fn agent(name: &str) -> AgentSettings {
     }
 }
 
+fn full_settings() -> Settings {
+    let retention = Retention {
+        bodies: Some(Keep::Forever),
+        journal: Some(Keep::Days(7)),
+        attachments: Some(Keep::Days(90)),
+        dedup: Some(Keep::Days(30)),
+        drops: None,
+    };
+    Settings {
+        default_agent: Some(folder("main")),
+        store_max_bytes: Some(1_000_000_000),
+        max_containers: Some(3),
+        retention,
+    }
+}
+
 fn full() -> Vec<Change> {
     let reference = |name: &str, text: &str| (name.to_owned(), EnvValue::Reference(text.to_owned()));
     let plain = |name: &str, text: &str| (name.to_owned(), EnvValue::Plain(text.to_owned()));
@@ -176,15 +192,6 @@ fn full() -> Vec<Change> {
         unknown_senders: UnknownSenders::RequestApproval,
         wirings: vec![WiringSpec { session: SessionMode::AgentShared, ..wiring("main") }],
     };
-    let retention = Retention {
-        bodies: Some(Keep::Forever),
-        journal: Some(Keep::Days(7)),
-        attachments: Some(Keep::Days(90)),
-        dedup: Some(Keep::Days(30)),
-        drops: None,
-    };
-    let settings =
-        Settings { default_agent: Some(folder("main")), store_max_bytes: Some(1_000_000_000), max_containers: Some(3), retention };
     vec![
         Change::PutAgent(folder("main"), main),
         Change::PutAgent(folder("second"), agent("second")),
@@ -192,7 +199,7 @@ fn full() -> Vec<Change> {
         Change::PutUser(other),
         Change::PutChat(family),
         Change::PutChat(slack),
-        Change::PutSettings(settings),
+        Change::PutSettings(full_settings()),
     ]
 }
 
@@ -221,15 +228,23 @@ const BAD: &[(&str, usize, &str)] = &[
     ("timezone = \"UTC\"", 2, "`timezone` is not yet possible in the top of the file; leave it out"),
     ("[channels.telegram]\ntype = \"x\"", 2, "`channels` is not yet possible"),
     ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
-    ("\n[retention]\nbodies = 0", 4, "`retention.bodies` cannot be 0; write days like \"90d\", from 1 to 36500, or \"forever\""),
+    (
+        "\n[retention]\nbodies = 0",
+        4,
+        "`retention.bodies` cannot be 0; write days like \"90d\", from 1 to 36500, or \"forever\"",
+    ),
     ("[retention]\njournal = \"5 days\"", 3, "`retention.journal` cannot be \"5 days\"; write days like"),
     ("[retention]\ndrops = \"-5d\"", 3, "`retention.drops` cannot be \"-5d\""),
     ("[retention]\ndrops = \"+5d\"", 3, "`retention.drops` cannot be \"+5d\""),
     ("[retention]\ndrops = \"d\"", 3, "`retention.drops` cannot be \"d\""),
     ("[retention]\nattachments = true", 3, "`retention.attachments` cannot be boolean"),
     ("[retention]\nattachments = \"99999d\"", 3, "`retention.attachments` cannot be \"99999d\""),
-    ("[retention]\ndedup = \"29d\"", 3, "`retention.dedup` cannot be \"29d\"; write days like \"90d\", from 30 to 36500"),
-    ("[retention]\nbody = \"5d\"", 3, "unknown key `body` in [retention]; did you mean `bodies`?"),
+    (
+        "[retention]\ndedup = \"29d\"",
+        3,
+        "`retention.dedup` cannot be \"29d\"; write days like \"90d\", from 30 to 36500",
+    ),
+    ("[retention]\nbodie = \"5d\"", 3, "unknown key `bodie` in [retention]; did you mean `bodies`?"),
     ("max_container = 3", 2, "unknown key `max_container` in the top of the file; did you mean `max_containers`?"),
     ("[[agent]]\nfolder = \"a\"", 2, "unknown key `agent` in the top of the file; did you mean `agents`?"),
     ("time_zone = 1", 2, "did you mean `timezone`?"),

@@ -13,6 +13,11 @@ use crate::model::content::{Attachment, BlobId, RawJson};
 use crate::model::effect::{Discard, ExportedMessage};
 use crate::model::time::Timestamp;
 
+/// Puts something at a path, with the help of a secret.
+type StoreTrick = fn(&PathBuf, &PathBuf);
+/// The same in a mailbox.
+type MailboxTrick = fn(&Place, &PathBuf);
+
 const SEQ: &str = "0000000000000004";
 
 fn sha256(text: &[u8]) -> BlobId {
@@ -62,7 +67,7 @@ fn the_same_bytes_are_one_file() {
 #[test]
 fn tricks_in_the_store_of_files_are_replaced() {
     let secret = |place: &Place| place.outside().join("secret.json");
-    let tricks: [(&str, fn(&PathBuf, &PathBuf)); 4] = [
+    let tricks: [(&str, StoreTrick); 4] = [
         ("a link", |path, secret| symlink(secret, path).unwrap()),
         ("a hard link", |path, secret| fs::hard_link(secret, path).unwrap()),
         ("half of it", |path, _| fs::write(path, b"hel").unwrap()),
@@ -199,7 +204,7 @@ fn a_file_that_cannot_be_had_says_why_and_the_message_comes() {
 /// What an agent with the host's own rights, or a crash, left where files belong.
 #[test]
 fn what_stands_in_for_files_is_replaced() {
-    let tricks: [(&str, fn(&Place, &PathBuf)); 4] = [
+    let tricks: [(&str, MailboxTrick); 4] = [
         ("a link", |place, dir| symlink(place.outside().join("directory"), dir).unwrap()),
         ("a file", |_, dir| fs::write(dir, "x").unwrap()),
         ("links in it", |place, dir| {
