@@ -271,3 +271,45 @@ fn files_to_send_are_in_the_store_of_files_too() {
     place.mailboxes.release(&kept[0].files).unwrap();
     assert!(place.mailboxes.all_kept(SESSION).unwrap().is_empty());
 }
+
+/// The table of files to send: what an answer names, what lies there, and what is kept.
+#[test]
+fn files_to_send_follow_the_table() {
+    let put = |place: &Place, name: &str| place.write(&format!("out/files/msg-1/{name}"), "ok");
+    let link = |place: &Place, name: &str| {
+        put(place, "other");
+        symlink(place.outside().join("secret.json"), place.agent(&format!("out/files/msg-1/{name}"))).unwrap();
+    };
+    let nothing = |_: &Place, _: &str| {};
+    let rows: [(&str, &dyn Fn(&Place, &str), &[&str]); 5] = [
+        ("../../../../../outside.txt", &nothing, &[]),
+        ("safe-name.txt", &link, &[]),
+        ("missing.txt", &nothing, &[]),
+        ("result.txt", &put, &["se12/kept/1.msg-1/result.txt"]),
+        ("file with spaces.pdf", &put, &["se12/kept/1.msg-1/file with spaces.pdf"]),
+    ];
+    for (name, prepare, expected) in rows {
+        let place = Place::new();
+        prepare(&place, name);
+        place.write("out/msg-1.json", said_with("msg-1", 1, 5, json!({ "files": [name] })));
+        let collection = place.collect().collection;
+        let said = collection.found.iter().find_map(|found| match &found.record {
+            crate::model::mailbox::Record::Said(said) => Some(said),
+            _ => None,
+        });
+        let kept: Vec<&str> = said.unwrap().files.iter().map(|file| file.kept.as_str()).collect();
+        assert_eq!(kept, expected, "{name}: the answer stands, with the files that can be had");
+        for name in &kept {
+            let mut file = place.mailboxes.kept(name).unwrap().unwrap();
+            assert_eq!(std::io::read_to_string(&mut file).unwrap(), "ok");
+        }
+        place.discard(&collection);
+        assert!(!place.agent("out/files/msg-1").exists(), "{name}");
+        place.assert_outside_untouched();
+    }
+    // Clearing by an id that leads elsewhere.
+    let place = Place::new();
+    let bad = Discard { session: SESSION, seqs: vec![], agent_files: vec!["out/files/../../../../outside".into()] };
+    assert!(matches!(place.mailboxes.discard(&bad), Err(Error::BadName { .. })));
+    place.assert_outside_untouched();
+}
