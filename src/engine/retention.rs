@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::messages::{Removed, remove_files};
 use super::{Cx, Result, readable};
+use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
@@ -72,9 +73,11 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some of one kind; how many.
 type Part = fn(&Cx<'_>, &mut Write<'_>, &Retention, &mut Vec<Effect>) -> Result<usize>;
 
-const PARTS: [(&str, Part); 7] = [
+const PARTS: [(&str, Part); 9] = [
     ("journal entries", journal),
     ("refusals", drops),
+    ("decisions", decisions),
+    ("questions", questions),
     ("messages' files", attachments),
     ("sent messages' files", sent_files),
     ("messages' texts", bodies),
@@ -106,6 +109,31 @@ fn drops(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Ef
             return Ok(done);
         };
         cx.db.dropped.delete(txn, &id)?;
+    }
+    Ok(cx.policy.retention_rows)
+}
+
+/// What was decided on. It goes with the journal, as long after the last moment at which somebody could decide.
+fn decisions(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
+    let Some(end) = retention.journal().until(cx.now.wall) else { return Ok(0) };
+    for done in 0..cx.policy.retention_rows {
+        let row = readable(cx.db.approvals.first(txn, ..))?;
+        let Some((id, _)) = row.filter(|(_, row)| !row.state.is_open() && row.expires < end) else { return Ok(done) };
+        if cx.db.held.first_in(txn, &id)?.is_some() {
+            return Ok(done);
+        }
+        cx.db.approvals.delete(txn, &id)?;
+    }
+    Ok(cx.policy.retention_rows)
+}
+
+fn questions(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
+    let Some(end) = retention.journal().until(cx.now.wall) else { return Ok(0) };
+    for done in 0..cx.policy.retention_rows {
+        let row = readable(cx.db.questions.first(txn, ..))?;
+        let over = |row: &Question| row.state != QuestionState::Open && row.expires < end;
+        let Some((id, _)) = row.filter(|(_, row)| over(row)) else { return Ok(done) };
+        cx.db.questions.delete(txn, &id)?;
     }
     Ok(cx.policy.retention_rows)
 }

@@ -167,3 +167,23 @@ fn a_sweep_of_the_future_removes_files() {
     assert!(why.contains("expired"), "{why}");
     host.check();
 }
+
+/// A file that an agent sent is there until it was delivered and retention is over.
+#[test]
+fn a_file_that_was_sent_goes_later() {
+    let mut host = Host::new();
+    host.start();
+    let said = host.done(&["chat", "!file a.txt hello"], b"");
+    assert!(said.contains("a.txt"), "{said}");
+    host.stop();
+    let kept = || {
+        let places = std::fs::read_dir(host.data().join("sessions/se1/kept")).unwrap();
+        places.flat_map(|place| std::fs::read_dir(place.unwrap().path()).unwrap()).count()
+    };
+    assert_eq!(kept(), 1);
+    host.done(&["sweep", "--once"], b"");
+    assert_eq!((kept(), stored(&host.data()).len()), (1, 1), "its copy for other agents is young");
+    host.done(&["sweep", "--once", "--at", "2126-01-01T00:00:00Z"], b"");
+    assert_eq!((kept(), stored(&host.data()).len()), (0, 0));
+    host.check();
+}

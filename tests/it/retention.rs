@@ -230,3 +230,60 @@ fn what_still_has_to_go_out_keeps_its_files() {
     assert!(matches!(state, hearth::model::delivery::OutState::Waiting { .. }), "{state:?}");
     world.assert_sound();
 }
+
+/// What was decided goes with the journal; what is open stays, whatever is behind it.
+#[test]
+fn decisions_and_questions_go_when_they_are_over() {
+    use hearth::model::approval::{Approval, ApprovalState, Decider, Matters, Question, QuestionState};
+    use hearth::model::id::{ApprovalId, QuestionId};
+    let mut world = answered();
+    let now = world.now().wall;
+    let place = world.message(MessageId::new(1)).reply.unwrap();
+    let approval = |state| Approval {
+        about: Matters::CreateAgent { session: S, name: "x".into(), instructions: None },
+        state,
+        approver: None,
+        nonce: 1,
+        options: vec![],
+        card: None,
+        due: now,
+        expires: now,
+        created: now,
+    };
+    let question = |state| Question {
+        session: S,
+        incarnation: 1,
+        request: "r".into(),
+        to: place.clone(),
+        title: String::new(),
+        body: String::new(),
+        options: vec![],
+        nonce: 1,
+        card: None,
+        state,
+        expires: now,
+        created: now,
+    };
+    let decided = || ApprovalState::Approved { by: Decider::Operator, at: now };
+    let expired = || QuestionState::Expired { why: String::new(), at: now };
+    let filled = world.store().write(|db, txn| {
+        for state in [decided(), decided(), ApprovalState::Rejected { by: Decider::Operator, at: now }] {
+            let id: ApprovalId = db.allocate(txn)?;
+            db.approvals.put(txn, &id, &approval(state))?;
+        }
+        for state in [expired(), expired()] {
+            let id: QuestionId = db.allocate(txn)?;
+            db.questions.put(txn, &id, &question(state))?;
+        }
+        Ok::<_, hearth::state::Error>(())
+    });
+    filled.unwrap();
+    world.assert_sound();
+    let left = |world: &World| world.read(|db, txn| Ok((db.approvals.len(txn)?, db.questions.len(txn)?)));
+    days(&mut world, 29);
+    sweep_all(&mut world);
+    assert_eq!(left(&world), (3, 2));
+    days(&mut world, 2);
+    sweep_all(&mut world);
+    assert_eq!(left(&world), (0, 0));
+}

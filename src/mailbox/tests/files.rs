@@ -272,6 +272,9 @@ fn files_to_send_are_in_the_store_of_files_too() {
     assert!(place.mailboxes.all_kept(SESSION).unwrap().is_empty());
 }
 
+/// A name, what lies there, and what is kept of it.
+type Row<'a> = (&'a str, &'a dyn Fn(&Place, &str), &'a [&'a str]);
+
 /// The table of files to send: what an answer names, what lies there, and what is kept.
 #[test]
 fn files_to_send_follow_the_table() {
@@ -281,7 +284,7 @@ fn files_to_send_follow_the_table() {
         symlink(place.outside().join("secret.json"), place.agent(&format!("out/files/msg-1/{name}"))).unwrap();
     };
     let nothing = |_: &Place, _: &str| {};
-    let rows: [(&str, &dyn Fn(&Place, &str), &[&str]); 5] = [
+    let rows: [Row; 5] = [
         ("../../../../../outside.txt", &nothing, &[]),
         ("safe-name.txt", &link, &[]),
         ("missing.txt", &nothing, &[]),
