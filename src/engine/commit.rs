@@ -1,5 +1,5 @@
-//! Group commit: many inputs, one sync. Each input is a transaction of its own inside the group's, so that one that fails
-//! harms nobody; nothing is answered and no effect leaves before the group is on disk.
+//! Group commit: many inputs, one sync. Each input can be undone by itself, so that one that fails harms nobody; nothing is
+//! answered and no effect leaves before the group is on disk.
 
 use std::cell::RefCell;
 
@@ -111,7 +111,8 @@ impl Engine {
             }
             _ => Self::one(self.cx(db, now, care), txn, one),
         };
-        let answers = self.store.write_batch(group, work, Undo::no_room)?;
+        let undoable = |one: &Submission| one.dry_run || may_be_refused(&one.input, no_room.is_some());
+        let answers = self.store.write_batch(group, work, undoable, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 
@@ -128,7 +129,7 @@ impl Engine {
     }
 
     fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
-        let mut applied = apply(&cx, txn, one.input.clone())?;
+        let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
         let refused = matches!(applied.reply, crate::model::report::Reply::Refused(_));
         if one.dry_run {
@@ -179,7 +180,25 @@ impl Undo {
     }
 }
 
+/// Whether an input may well answer with a refusal, which undoes what it did.
+fn may_be_refused(input: &Input, no_room: bool) -> bool {
+    matches!(input, Input::Configure(_)) || (no_room && is_new_work(input))
+}
+
 /// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.
 fn is_new_work(input: &Input) -> bool {
-    matches!(input, Input::Inbound(_) | Input::Configure(_))
+    match input {
+        Input::Inbound(_) => true,
+        Input::Configure(configure) => !configure.may_make_room(),
+        Input::Start
+        | Input::Collected(_)
+        | Input::Runtime(_)
+        | Input::Delivered(..)
+        | Input::Reachable(..)
+        | Input::Pressed(_)
+        | Input::Decide(..)
+        | Input::DirectOpened(..)
+        | Input::Sweep(_)
+        | Input::Continue(_) => false,
+    }
 }

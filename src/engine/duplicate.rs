@@ -2,7 +2,9 @@
 
 use super::access::standing;
 use super::engage::{Facts, decide};
-use super::{Applied, Cx, Result, chats, journal, messages, route, wake};
+use super::export::Of;
+use super::wake::Arrival;
+use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
 use crate::model::entity::Chat;
@@ -13,17 +15,43 @@ use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::state::{ForeignKey, Write};
 
-/// What is remembered of an event; events without an id are never duplicates.
-pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, event: &InboundEvent) -> Result<Option<Seen>> {
-    let Some(id) = &event.platform_message else { return Ok(None) };
-    let seen = cx.db.seen.get(txn, &key(event, id))?;
-    Ok(seen.filter(|seen| seen.platform_message == *id))
+/// An event that can be remembered, and the key for that. Events without an id are never duplicates.
+pub(super) struct Remembered<'a> {
+    id: &'a ForeignId,
+    key: (ForeignKey, ForeignKey, ForeignKey),
 }
 
-/// Under which key an event is remembered.
-pub(super) fn key(event: &InboundEvent, id: &ForeignId) -> (ForeignKey, ForeignKey, ForeignKey) {
-    let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-    (channel, chat, ForeignKey::of(id))
+impl<'a> Remembered<'a> {
+    /// Of an event.
+    pub(super) fn of(event: &'a InboundEvent) -> Option<Self> {
+        let id = event.platform_message.as_ref()?;
+        let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
+        Some(Self { id, key: (channel, chat, ForeignKey::of(id)) })
+    }
+
+    /// What is remembered of it.
+    pub(super) fn find(&self, cx: &Cx<'_>, txn: &Write<'_>) -> Result<Option<Seen>> {
+        let seen = cx.db.seen.get(txn, &self.key)?;
+        Ok(seen.filter(|seen| seen.platform_message == *self.id))
+    }
+
+    /// Remembers what became of it.
+    pub(super) fn remember(
+        self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        messages: Vec<MessageId>,
+        refused: Option<Reason>,
+    ) -> Result<()> {
+        let at = cx.now.wall;
+        cx.db.seen.put(
+            txn,
+            &self.key,
+            &Seen { platform_message: self.id.clone(), at, messages, refused, held: None },
+        )?;
+        let (channel, chat, message) = self.key;
+        cx.db.seen_by_time.put(txn, &(at, channel, chat, message), &())
+    }
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.
@@ -52,7 +80,7 @@ fn look_again(
     let Some(message) = cx.db.messages.get(txn, &id)? else { return Ok(None) };
     let Some(agent) = cx.db.agents.get(txn, &message.agent)? else { return Ok(None) };
     let mut report = WiringReport {
-        agent: agent.folder,
+        agent: agent.folder.clone(),
         session: Some(message.session),
         decision: if message.trigger { Decision::Engaged } else { Decision::Accumulated },
         why: Reason::AlreadyStored,
@@ -77,7 +105,11 @@ fn look_again(
             seqs: vec![message.seq],
             agent_files: vec![],
         }));
-        wake::wake_for(cx, txn, (message.session, message.seq, id), effects)?;
+        if let Some(session) = sessions::load(cx, txn, message.session)? {
+            let of = Of { id: message.session, session: &session, agent: &agent };
+            let message = export::view(cx, txn, id)?;
+            wake::wake_for(cx, txn, Arrival { of, message }, effects)?;
+        }
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

@@ -1,18 +1,21 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
 use super::access::standing;
+use super::duplicate::Remembered;
 use super::engage::{Facts, decide};
+use super::export::Of;
 use super::messages::NewMessage;
+use super::wake::Arrival;
 use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
 use crate::model::address::{Address, UserId};
-use crate::model::effect::Effect;
+use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::entity::{Agent, Chat, Wiring};
 use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
-use crate::model::message::{Body, Drop, Reason, Seen};
+use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::model::time::Millis;
-use crate::state::{ForeignKey, Write};
+use crate::state::Write;
 
 /// How far back to look whether a chat was told of a full backlog.
 const DROPS_BACK_MAX: u64 = 100;
@@ -20,29 +23,28 @@ const DROPS_BACK_MAX: u64 = 100;
 const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
-pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
-    if let Some(seen) = duplicate::find(cx, txn, &event)? {
-        return duplicate::repeat(cx, txn, &event, &seen);
+pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Applied> {
+    let remembered = Remembered::of(event);
+    if let Some(seen) = remembered.as_ref().map(|event| event.find(cx, txn)).transpose()?.flatten() {
+        return duplicate::repeat(cx, txn, event, &seen);
     }
     let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
         None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
         // Strangers in chats the bot merely sits in leave no rows.
-        None => return Ok(silent(&event, None, Reason::UnknownChat)),
+        None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
     let listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
-        return nobody_listens(cx, txn, &event, (chat_id, &chat));
+        return nobody_listens(cx, txn, event, (chat_id, &chat), remembered);
     }
-    let mut fan_out =
-        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
+    let mut fan_out = FanOut { event, sender: sender_of(event), chat_id, chat: &chat, body: None, effects: vec![] };
     users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
     let mut wirings = Vec::with_capacity(listeners.len());
     for (agent_id, agent, wiring) in &listeners {
         wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
     }
-    let effects = std::mem::take(&mut fan_out.effects);
-    conclude(cx, txn, &fan_out, wirings, effects)
+    conclude(cx, txn, fan_out, wirings, remembered)
 }
 
 /// The person who sent an event: nothing but the adapter's sender id makes an identity.
@@ -82,7 +84,8 @@ impl FanOut<'_> {
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
         match decision {
             Decision::Engaged | Decision::Accumulated => {
-                let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
+                let (session, message) =
+                    self.store(cx, txn, (agent_id, agent), (wiring, decision == Decision::Engaged))?;
                 (report.session, report.message) = (Some(session), Some(message));
             }
             Decision::Refused => {
@@ -122,23 +125,31 @@ impl FanOut<'_> {
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        (agent, wiring): (AgentId, &Wiring),
-        trigger: bool,
+        (agent_id, agent): (AgentId, &Agent),
+        (wiring, trigger): (&Wiring, bool),
     ) -> Result<(SessionId, MessageId)> {
         let body = match self.body {
             Some(body) => body,
             None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
         };
         let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
-        let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
-        let (_, seq) = sessions::update(cx, txn, session, |row| {
-            row.active = cx.now.wall;
-            row.take_seq()
-        })?;
-        let reply = Some(self.reply());
-        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply, from: None })?;
+        let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
+        let (seq, reply) = (row.last_number, self.reply());
+        let new = NewMessage { session, agent: agent_id, seq, body, trigger, reply: Some(reply.clone()), from: None };
+        let message = messages::insert(cx, txn, new)?;
         if trigger {
-            wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
+            let message = ExportedMessage {
+                seq,
+                id: message,
+                kind: self.event.kind,
+                trigger,
+                said: self.event.said.unwrap_or(cx.now.wall),
+                reply: Some(reply),
+                content: self.event.content.raw.clone(),
+                attachments: self.event.attachments.clone(),
+            };
+            let of = Of { id: session, session: &row, agent };
+            wake::wake_for(cx, txn, Arrival { of, message }, &mut self.effects)?;
         }
         Ok((session, message))
     }
@@ -160,19 +171,21 @@ fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
 fn conclude(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    fan_out: &FanOut<'_>,
+    fan_out: FanOut<'_>,
     wirings: Vec<WiringReport>,
-    effects: Vec<Effect>,
+    remembered: Option<Remembered<'_>>,
 ) -> Result<Applied> {
     let stored: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
     let refused = decide_refusal(&wirings);
     if refused == Some(Reason::NoAgentEngaged) {
         record_drop(cx, txn, fan_out.event, Some(fan_out.chat_id), (None, Reason::NoAgentEngaged))?;
     }
-    remember(cx, txn, fan_out.event, stored, refused)?;
+    if let Some(event) = remembered {
+        event.remember(cx, txn, stored, refused)?;
+    }
     let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
     let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    Ok(Applied::new(Reply::Routed(report), effects))
+    Ok(Applied::new(Reply::Routed(report), fan_out.effects))
 }
 
 /// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
@@ -185,14 +198,21 @@ fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
 }
 
 /// The bot was addressed where no agent listens: recorded, unless the chat was denied. Otherwise it is nobody's business.
-fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: (ChatId, &Chat)) -> Result<Applied> {
-    let (chat_id, chat) = chat;
+fn nobody_listens(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    event: &InboundEvent,
+    (chat_id, chat): (ChatId, &Chat),
+    remembered: Option<Remembered<'_>>,
+) -> Result<Applied> {
     if chat.denied.is_some() {
         return Ok(silent(event, Some(chat_id), Reason::ChatDenied));
     }
     if event.mention {
         record_drop(cx, txn, event, Some(chat_id), (None, Reason::NoAgentWired))?;
-        remember(cx, txn, event, Vec::new(), Some(Reason::NoAgentWired))?;
+        if let Some(event) = remembered {
+            event.remember(cx, txn, Vec::new(), Some(Reason::NoAgentWired))?;
+        }
     }
     Ok(silent(event, Some(chat_id), Reason::NoAgentWired))
 }
@@ -228,22 +248,6 @@ fn record_drop(
         reason,
     };
     cx.db.dropped.put(txn, &id, &drop)
-}
-
-fn remember(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    event: &InboundEvent,
-    messages: Vec<MessageId>,
-    refused: Option<Reason>,
-) -> Result<()> {
-    let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
-    let (channel, chat, message) = duplicate::key(event, &platform_message);
-    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
-        (cx.now.wall, channel.clone(), chat.clone(), message.clone());
-    let seen = Seen { platform_message, at: cx.now.wall, messages, refused, held: None };
-    cx.db.seen.put(txn, &(channel, chat, message), &seen)?;
-    cx.db.seen_by_time.put(txn, &by_time, &())
 }
 
 #[cfg(test)]

@@ -32,8 +32,10 @@ pub(super) fn export(
     (install, timezone): (&str, &str),
     export: &Export,
 ) -> Result<(), Error> {
-    if is_news(mailbox, &export.context)? {
-        let context = wire_context(mailbox, install, &export.context, timezone);
+    if let Some(view) = &export.context
+        && is_news(mailbox, view)?
+    {
+        let context = wire_context(mailbox, install, view, timezone);
         mailbox.host.write(CONTEXT_FILE, &encode(CONTEXT_FILE, &context)?, READABLE)?;
         mailbox.host.sync()?;
     }

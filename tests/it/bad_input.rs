@@ -128,7 +128,7 @@ fn put(agent: &Path, name: &str, text: impl AsRef<[u8]>) {
 }
 
 const TRICKS: &[Trick] = &[
-    ("a link as ack", |agent| symlink("/etc/passwd", agent.join("ack/2.1.completed.json")).unwrap(), Some("link")),
+    ("a link as ack", |agent| symlink("/etc/passwd", agent.join("ack/998.1.completed.json")).unwrap(), Some("link")),
     ("a link as answer", |agent| symlink("/etc/passwd", agent.join("out/link.json")).unwrap(), Some("link")),
     (
         "a second name",
@@ -211,6 +211,9 @@ fn tricks_in_a_mailbox_are_refused_and_recorded() {
     host.wait_said(1);
     host.wait_settled();
     let agent = host.data().join("sessions/se1/agent");
+    wait_for("the end of the turn to be cleared away", || {
+        (!agent.join("ack/2.1.completed.json").exists()).then_some(())
+    });
     for (what, trick, word) in TRICKS {
         trick(&agent);
         let Some(word) = word else { continue };

@@ -24,6 +24,8 @@ mod files;
 mod host;
 mod laws;
 mod lifecycle;
+mod operator;
+mod pattern;
 mod raw;
 mod recovery;
 mod retention;
