@@ -152,14 +152,16 @@ impl Blobs {
 
     fn store(&self, blob: &BlobId, size: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
         let (shard, name) = place(blob);
-        if !self.root.has(OsStr::new(shard))? {
-            self.root.ensure_dir(shard, PRIVATE)?;
-            self.root.sync()?;
-        }
         let dir = self.root.ensure_dir(shard, PRIVATE)?;
-        if self.renewed(&dir, name, size)? {
-            return Ok(());
+        if !self.renewed(&dir, name, size)? {
+            self.write(&dir, name, write)?;
         }
+        // Also for a file that is there already: whoever put it may not have come to this yet.
+        dir.sync()?;
+        self.root.sync()
+    }
+
+    fn write(&self, dir: &Dir, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
         let temporary = hearth_wire::temporary_name(name, fresh());
         let temporary = OsStr::new(&temporary);
         let fault = |e| Error::io("write", &dir.path().join(temporary), e);
@@ -168,14 +170,13 @@ impl Blobs {
         let done = written.and_then(|()| {
             let _changing = self.lock();
             // Whatever else has the name goes: nothing but the host puts anything here.
-            dir.rename(temporary, &dir, OsStr::new(name))
+            dir.rename(temporary, dir, OsStr::new(name))
         });
         if done.is_err() {
             // The first error is the one to report; what stays is removed later.
             dir.remove(temporary).ok();
         }
-        done?;
-        dir.sync()
+        done
     }
 
     /// Whether a file of this size is there already; then it is as if it had been put now.

@@ -31,7 +31,8 @@ fn host() -> Host {
     let host = Host::new();
     let path = host.path("agent.py");
     std::fs::write(&path, PROGRAM).unwrap();
-    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true", path.display());
+    let free = !crate::confine::possible();
+    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = {free}", path.display());
     host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{}", crate::host::CHAT));
     host
 }

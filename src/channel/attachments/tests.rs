@@ -1,6 +1,7 @@
 //! The table of attachments, with what is decided here beside it, and events that lie.
 
 use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -241,4 +242,80 @@ fn sixteen_mebibytes_of_files_fit_and_small_values_are_bounded() {
     assert!(refused.starts_with("message.content is too large"), "{refused}");
     let long = event(json!({"text": "x".repeat(600_000), "attachments": [{"data": "eA=="}]}).to_string());
     assert!(event::parse(long.as_bytes()).unwrap_err().to_string().contains("at most 524288"));
+}
+
+/// Where adapters hand files over: keeps the first, has no room for the others.
+struct Full(std::sync::atomic::AtomicUsize);
+
+impl Intake for Full {
+    fn inbound(
+        &self,
+        _: InboundEvent,
+    ) -> crate::channel::intake::Pending<'_, Result<crate::model::report::RouteReport, crate::channel::intake::NotTaken>>
+    {
+        unreachable!()
+    }
+
+    fn pressed(
+        &self,
+        _: crate::model::input::Press,
+    ) -> crate::channel::intake::Pending<'_, Result<crate::channel::intake::Pressed, crate::channel::intake::NotTaken>>
+    {
+        unreachable!()
+    }
+
+    fn keep(&self, bytes: Vec<u8>) -> crate::channel::intake::Pending<'_, Result<BlobId, String>> {
+        let first = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        assert_eq!(bytes, b"x");
+        Box::pin(async move { if first { Ok(BlobId::of_digest(&[1; 32])) } else { Err("no room".to_owned()) } })
+    }
+
+    fn outcome(&self, _: crate::model::id::OutboundId, _: crate::model::delivery::DeliveryResult) {}
+
+    fn direct_opened(&self, _: crate::model::UserId, _: Result<crate::model::ForeignId, String>) {}
+
+    fn reachable(&self) {}
+}
+
+#[test]
+fn adapters_put_files_where_they_hand_messages_over() {
+    let arrived =
+        arrived(&json!([{"name": "a", "data": "eA=="}, {"name": "b", "data": "!"}, {"name": "c", "data": "eA"}]));
+    let intake = Full(std::sync::atomic::AtomicUsize::new(0));
+    let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let event = tokio.block_on(arrived.keep_in(&intake));
+    let fates: Vec<Result<BlobId, String>> = event.attachments.into_iter().map(|file| file.blob).collect();
+    let expected =
+        [Ok(BlobId::of_digest(&[1; 32])), Err("its data is not base64".to_owned()), Err("no room".to_owned())];
+    assert_eq!(fates, expected);
+}
+
+proptest! {
+    /// Whatever platforms call their files.
+    #[test]
+    fn names_are_safe_and_differ(
+        names in proptest::collection::vec(proptest::option::of("(\\PC{0,90}|.{0,220}|[aA]{1,2}(\\.[bB])?)"), 0..40),
+    ) {
+        let mut given = Names::new(Some(Timestamp::from_millis(5)));
+        let mut known = BTreeSet::new();
+        for name in names {
+            let taken = given.take(name.as_deref(), None, None);
+            prop_assert!(hearth_wire::is_safe_file_name(&taken), "{taken:?}");
+            prop_assert!(known.insert(taken.to_lowercase()), "{taken:?} is there twice");
+        }
+    }
+
+    /// Whatever an entry is, its bytes do not stay, and what stays is JSON.
+    #[test]
+    fn no_bytes_stay_whatever_surrounds_them(
+        entry in r#"("[a-z]{0,4}":("[a-zA-Z+/=\\n]{0,12}"|[0-9]{1,3}|null|\{\}|\["data"\]),){0,3}"#, data in "[A-Za-z0-9+/=]{20,60}",
+    ) {
+        let content = format!(r#"{{"attachments":[{{{entry}"data":"{data}"}}]}}"#);
+        let taken = take_out(&content, None);
+        if serde_json::from_str::<Value>(&content).is_ok() {
+            let stored = taken.content.unwrap();
+            prop_assert!(serde_json::from_str::<Value>(&stored).is_ok(), "{stored}");
+            prop_assert!(!stored.contains(&data), "{stored}");
+        }
+    }
 }
