@@ -80,11 +80,25 @@ impl Files {
         Arc::clone(&self.blobs)
     }
 
+    /// What became of the message that files were put for is known.
+    pub(super) fn settle(&self, blobs: &[BlobId]) {
+        self.blobs.settle(blobs);
+    }
+
+    /// Removes a file of a message that was refused.
+    fn take_back(&self, store: &Store, blob: &BlobId) -> Result<bool, Error> {
+        Ok(self.blobs.take_back::<state::Error>(blob, || is_needed(store, blob))??)
+    }
+
     /// Removes a file if no message needs it; whether it is gone.
     fn remove_unneeded(&self, store: &Store, blob: &BlobId, now: Timestamp) -> Result<bool, Error> {
-        let needed = || store.read(|db, txn| Ok(db.blobs.first_in(txn, &Text::new(blob.as_str())?)?.is_some()));
-        Ok(self.blobs.remove::<state::Error>(blob, now, needed)??)
+        Ok(self.blobs.remove::<state::Error>(blob, now, || is_needed(store, blob))??)
     }
+}
+
+/// Whether a message needs a file.
+fn is_needed(store: &Store, blob: &BlobId) -> Result<bool, state::Error> {
+    store.read(|db, txn| Ok(db.blobs.first_in(txn, &Text::new(blob.as_str())?)?.is_some()))
 }
 
 /// What a walk over the files of an installation without a daemon removed.
@@ -126,13 +140,27 @@ fn unneeded_sent(
 }
 
 /// Where the daemon says what to remove.
-pub(super) struct Removals(Sender<Vec<BlobId>>);
+#[derive(Clone)]
+pub(super) struct Removals(Sender<Wish>);
+
+/// What to remove.
+enum Wish {
+    /// What no message needs any more.
+    Unneeded(Vec<BlobId>),
+    /// What was put for a message that was refused.
+    Refused(Vec<BlobId>),
+}
 
 impl Removals {
     /// Files that no message needs any more.
     pub(super) fn forget(&self, blobs: Vec<BlobId>) {
         // Whoever would do it is gone when the daemon stops; the next start walks.
-        drop(self.0.send(blobs));
+        drop(self.0.send(Wish::Unneeded(blobs)));
+    }
+
+    /// Files of a message that was refused: strangers do not get to fill the disk with what nobody will read.
+    pub(super) fn refuse(&self, blobs: Vec<BlobId>) {
+        drop(self.0.send(Wish::Refused(blobs)));
     }
 }
 
@@ -158,14 +186,15 @@ impl Remover {
         Ok(Removals(removals))
     }
 
-    fn run(&self, wanted: &Receiver<Vec<BlobId>>) {
+    fn run(&self, wanted: &Receiver<Wish>) {
         for walk in 0_u64.. {
             if let Err(error) = self.walk(walk % WALKS_PER_LOOK == 0) {
                 tracing::warn!(%error, "files that nobody needs could not be looked for; it is tried again");
             }
             loop {
                 match wanted.recv_timeout(WALK) {
-                    Ok(blobs) => blobs.iter().for_each(|blob| self.remove(blob)),
+                    Ok(Wish::Unneeded(blobs)) => blobs.iter().for_each(|blob| self.remove(blob)),
+                    Ok(Wish::Refused(blobs)) => blobs.iter().for_each(|blob| self.take_back(blob)),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
@@ -177,6 +206,13 @@ impl Remover {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return };
         if let Err(error) = self.files.remove_unneeded(engine.store(), blob, clock::wall()) {
             tracing::warn!(%error, "a file that nobody needs could not be removed; it is tried again");
+        }
+    }
+
+    fn take_back(&self, blob: &BlobId) {
+        let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return };
+        if let Err(error) = self.files.take_back(engine.store(), blob) {
+            tracing::warn!(%error, "a file of a refused message could not be removed; it is tried again");
         }
     }
 

@@ -19,7 +19,7 @@ use crate::model::address::{Address, ChannelName};
 use crate::model::content::BlobId;
 use crate::model::input::Input;
 use crate::model::policy::Policy;
-use crate::model::report::Reply;
+use crate::model::report::{Outcome, Reply};
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 use crate::runtime::process::{ProcessRuntime, Setup};
@@ -36,7 +36,7 @@ pub mod setup;
 mod stop;
 mod token;
 
-use files::{Files, Remover};
+use files::{Files, Removals, Remover};
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
@@ -96,6 +96,7 @@ pub struct Daemon {
     token: String,
     stop: Arc<Stop>,
     files: Files,
+    removals: Removals,
     /// Held while an event with files is read.
     reading: Mutex<()>,
     engine_thread: Mutex<Option<JoinHandle<()>>>,
@@ -124,6 +125,7 @@ impl Daemon {
         };
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
         let channels = HashMap::from([(ChannelName::new(terminal::NAME)?, terminal::as_channel(&terminals))]);
+        let removals = Remover::new(&files, &engine, &mailroom, &stop).start()?;
         let daemon = Arc::new(Self {
             engine,
             inbox: Arc::clone(&inbox),
@@ -135,10 +137,10 @@ impl Daemon {
             token: token::renew(&paths.token())?,
             stop,
             files,
+            removals: removals.clone(),
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        let removals = Remover::new(&daemon.files, &daemon.engine, &mailroom, &daemon.stop).start()?;
         let world = World { mailroom, runtime, channels, removals, inbox };
         daemon.inbox.push(Item::of(Input::Start));
         daemon.start_engine(world)?;
@@ -209,6 +211,7 @@ impl Daemon {
     /// What to tell whoever asked: the queue is full, the daemon stops, or the store failed.
     pub async fn submit(&self, input: Input, dry_run: bool) -> Heard {
         let is_new_work = matches!(input, Input::Inbound(_));
+        let files = if dry_run { Vec::new() } else { files_of(&input) };
         let (answer, heard) = oneshot::channel();
         let item = Item { submission: Submission { input, dry_run }, answer: Some(answer) };
         if is_new_work {
@@ -216,7 +219,22 @@ impl Daemon {
         } else {
             self.inbox.push(item);
         }
-        heard.await.map_err(|_| "the daemon is stopping".to_owned())?
+        let heard = heard.await.map_err(|_| "the daemon is stopping".to_owned())?;
+        self.settle_files(files, &heard);
+        heard
+    }
+
+    /// Files of an event whose fate is decided: those of a refused one go at once. Whoever is to come again later is not
+    /// refused.
+    fn settle_files(&self, files: Vec<BlobId>, heard: &Heard) {
+        let Ok(Reply::Routed(report)) = heard else { return };
+        if files.is_empty() || report.outcome == Outcome::Duplicate {
+            return;
+        }
+        self.files.settle(&files);
+        if report.outcome == Outcome::Dropped {
+            self.removals.refuse(files);
+        }
     }
 
     /// What a sweep would cause, now or at another time. Nothing of it happens.
@@ -305,6 +323,12 @@ impl Daemon {
             None => Ok(()),
         }
     }
+}
+
+/// Files of the store of files that an event names.
+fn files_of(input: &Input) -> Vec<BlobId> {
+    let Input::Inbound(event) = input else { return Vec::new() };
+    event.attachments.iter().filter_map(|file| file.blob.clone().ok()).collect()
 }
 
 fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: Option<oneshot::Sender<Heard>>) {

@@ -4,6 +4,7 @@
 //! message that names it is taken in, and goes some time after the last such message went: whoever removes one asks
 //! the index, and leaves alone what was put a short while ago, because its message may be about to be taken in.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -36,8 +37,11 @@ const LISTED_MAX: usize = 1_000_000;
 pub struct Blobs {
     root: Dir,
     /// Held while a file is found to be there or is removed, so that none is removed that was just found.
-    changing: Mutex<()>,
+    changing: Mutex<Pending>,
 }
+
+/// How often a file was put for a message of which nobody knows yet what became of it.
+type Pending = HashMap<BlobId, u32>;
 
 impl Blobs {
     /// Opens the directory of the store of files, and makes it if it is not there.
@@ -101,6 +105,40 @@ impl Blobs {
         }
     }
 
+    /// A message for which files were put was taken in, or refused for good: it does not hold them any more.
+    pub fn settle<'b>(&self, blobs: impl IntoIterator<Item = &'b BlobId>) {
+        let mut pending = self.lock();
+        for blob in blobs {
+            match pending.get_mut(blob) {
+                Some(times) if *times > 1 => *times -= 1,
+                _ => drop(pending.remove(blob)),
+            }
+        }
+    }
+
+    /// Removes a file of a message that was refused, unless it was put for another message as well.
+    ///
+    /// # Errors
+    /// As for [`Self::remove`].
+    pub fn take_back<E>(
+        &self,
+        blob: &BlobId,
+        needed: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Result<bool, E>, Error> {
+        let pending = self.lock();
+        if pending.contains_key(blob) {
+            return Ok(Ok(false));
+        }
+        match needed() {
+            Ok(false) => {}
+            Ok(true) => return Ok(Ok(false)),
+            Err(error) => return Ok(Err(error)),
+        }
+        let (shard, name) = place(blob);
+        let Look::Found(dir) = self.root.dir(shard)? else { return Ok(Ok(true)) };
+        Ok(Ok(dir.remove(OsStr::new(name))? == Removal::Gone))
+    }
+
     /// Removes a file if nobody needs it and it was not put a short while ago; says whether it is gone. `needed` is asked
     /// while nothing can be put.
     ///
@@ -113,7 +151,7 @@ impl Blobs {
         needed: impl FnOnce() -> Result<bool, E>,
     ) -> Result<Result<bool, E>, Error> {
         let (shard, name) = place(blob);
-        let _changing = self.lock();
+        let mut pending = self.lock();
         let Look::Found(dir) = self.root.dir(shard)? else { return Ok(Ok(true)) };
         match dir.modified(OsStr::new(name))? {
             None => return Ok(Ok(true)),
@@ -125,6 +163,7 @@ impl Blobs {
             Ok(true) => return Ok(Ok(false)),
             Err(error) => return Ok(Err(error)),
         }
+        pending.remove(blob);
         Ok(Ok(dir.remove(OsStr::new(name))? == Removal::Gone))
     }
 
@@ -151,6 +190,20 @@ impl Blobs {
     }
 
     fn store(&self, blob: &BlobId, size: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
+        *self.lock().entry(blob.clone()).or_default() += 1;
+        let stored = self.store_pending(blob, size, write);
+        if stored.is_err() {
+            self.settle([blob]);
+        }
+        stored
+    }
+
+    fn store_pending(
+        &self,
+        blob: &BlobId,
+        size: u64,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<(), Error> {
         let (shard, name) = place(blob);
         let dir = self.root.ensure_dir(shard, PRIVATE)?;
         if !self.renewed(&dir, name, size)? {
@@ -191,7 +244,7 @@ impl Blobs {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -113,6 +113,25 @@ fn a_dry_run_keeps_no_file() {
     host.stop();
 }
 
+/// Strangers do not fill the disk with what nobody will read.
+#[test]
+fn files_of_refused_events_go_at_once() {
+    let mut host = host();
+    host.start();
+    let mut stranger = event("m1", "see");
+    stranger["platformId"] = "456".into();
+    stranger["message"]["isMention"] = true.into();
+    stranger["message"]["content"]["attachments"] = json!([{"name": "a", "data": b64(b"one")}]);
+    let told = host.done(&["inject"], stranger.to_string().as_bytes());
+    assert!(told.contains("no_agent_wired"), "{told}");
+    wait_for("its file to go", || stored(&host.data()).is_empty().then_some(()));
+    host.done(&["inject"], &with_files("m2", json!([{"name": "a", "data": b64(b"one")}])));
+    assert_eq!(host.wait_said(1), [format!("a {}", digest(b"one"))]);
+    host.done(&["inject"], stranger.to_string().replace("m1", "m3").as_bytes());
+    assert_eq!(stored(&host.data()).len(), 1);
+    host.stop();
+}
+
 /// At every step the daemon may die: the file is read, and nothing is taken in twice.
 #[test]
 fn deaths_between_a_file_and_its_message() {

@@ -192,6 +192,21 @@ fn the_file_says_how_long() {
     assert_eq!(counts(&world)[5], 0);
 }
 
+/// A clock that was ahead: nothing goes because of it when it is right again, and everything goes in its time.
+#[test]
+fn a_clock_that_is_set_back() {
+    let mut world = answered();
+    world.apply("[retention]\nbodies = \"forever\"");
+    days(&mut world, 40);
+    sweep_all(&mut world);
+    days(&mut world, -60);
+    world.put(with_file("m2", 2));
+    world.settle();
+    sweep_all(&mut world);
+    assert!(blob_of(&world, 2).is_ok());
+    world.assert_sound();
+}
+
 #[test]
 fn a_sweep_removes_a_slice() {
     let policy = Policy { retention_rows: 10, ..Policy::STANDARD };

@@ -121,6 +121,22 @@ fn a_file_goes_when_nobody_needs_it_and_it_is_old() {
     assert!(fs::metadata(in_store(&place, &blob)).unwrap().mtime() > 1_000_000);
 }
 
+/// A message that was refused does not keep its file, but neither takes it from one that is on its way.
+#[test]
+fn a_file_is_taken_back_unless_another_message_has_it() {
+    let place = Place::new();
+    let blob = place.blobs.put(b"hello").unwrap();
+    let take_back = |needed| place.blobs.take_back::<()>(&blob, || Ok(needed)).unwrap().unwrap();
+    assert!(!take_back(false), "its own message is on its way");
+    place.blobs.put(b"hello").unwrap();
+    place.blobs.settle([&blob]);
+    assert!(!take_back(false), "another message is on its way");
+    place.blobs.settle([&blob]);
+    assert!(!take_back(true), "another message was taken in");
+    assert!(take_back(false) && !in_store(&place, &blob).exists());
+    assert!(take_back(false), "once more changes nothing");
+}
+
 #[test]
 fn files_over_the_bound_are_refused_by_their_size() {
     let place = Place::new();
