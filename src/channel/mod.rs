@@ -9,9 +9,11 @@ use crate::model::id::{OutboundId, SessionId};
 
 pub mod attachments;
 pub mod event;
+mod http;
 pub mod intake;
 mod json;
 pub mod split;
+pub mod telegram;
 pub mod terminal;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
@@ -30,6 +32,14 @@ pub trait Channel: Send + Sync {
 
     /// Every message of a thread is wanted from now on; asked again it changes nothing.
     fn subscribe(&self, _thread: &Address) {}
+
+    /// Why the channel does not work at the moment, although it is connected.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    /// Hands nothing over any more and lets its connections go. What was not answered is handed over by the next one.
+    fn shut_down(&self) {}
 
     /// Shows that a session's agent is at work until it answers there or its message ends.
     fn typing(&self, _session: SessionId, _at: &Address) {}

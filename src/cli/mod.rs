@@ -21,6 +21,7 @@ mod dropped;
 mod entity;
 mod inject;
 mod line;
+mod listening;
 mod local;
 mod out;
 mod progress;
@@ -100,6 +101,12 @@ enum Command {
     /// List, add and remove where agents may write
     #[command(subcommand)]
     Destinations(destinations::DestinationsCommand),
+    /// List, add and remove threads that do not wake an agent
+    #[command(subcommand)]
+    Mutes(listening::MutesCommand),
+    /// List and end where agents go on listening after they were addressed
+    #[command(subcommand)]
+    Sticky(listening::StickyCommand),
     /// List and show sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -217,6 +224,8 @@ fn run(cli: Cli) -> Done {
         Command::Roles(command) => users::roles(&paths, &command, json),
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
+        Command::Mutes(command) => listening::mutes(&paths, &command, json),
+        Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

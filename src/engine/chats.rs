@@ -1,9 +1,12 @@
 //! Chats and who listens in them.
 
-use super::{Cx, Result};
+use super::configure::Aftermath;
+use super::{Cx, Result, agents, wirings};
 use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::effect::Effect;
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
+use crate::model::input::InboundEvent;
 use crate::state::{ForeignKey, Write};
 
 /// Wirings of one chat are asked one by one; this many are more than anybody has.
@@ -38,6 +41,23 @@ pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group
     };
     let id = insert(cx, txn, &chat)?;
     Ok((id, chat))
+}
+
+/// Keeps what is known of a chat current, as adapters say it: its name, and that it is a group. Nobody says of a group that
+/// it is none. Agents that write to it by a name see what it is called.
+pub(super) fn refresh(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, chat): (ChatId, &mut Chat),
+    event: &InboundEvent,
+) -> Result<Vec<Effect>> {
+    let name = event.chat_name.as_ref().filter(|name| !name.is_empty()).or(chat.name.as_ref()).cloned();
+    let now = Chat { name, group: chat.group || event.group, ..chat.clone() };
+    let mut after = Aftermath::default();
+    wirings::alter(cx, txn, id, (chat, &now), &mut after)?;
+    *chat = now;
+    agents::renew_contexts(cx, txn, &mut after)?;
+    Ok(after.effects)
 }
 
 /// Stores a new chat.

@@ -27,7 +27,6 @@ mod destinations;
 mod duplicate;
 mod engage;
 mod export;
-#[cfg_attr(not(test), expect(dead_code, reason = "routing does not ask the gate yet"))]
 mod gate;
 mod ingest;
 mod journal;

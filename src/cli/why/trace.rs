@@ -11,7 +11,7 @@ use crate::model::content::Attachment;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
 use crate::model::journal::Event;
-use crate::model::message::{Body, Due, Message, MessageState};
+use crate::model::message::{Body, Due, Message, MessageState, Reason};
 use crate::state::{self, Read, Tables};
 
 /// Answers and journal entries of one message that are shown.
@@ -205,8 +205,14 @@ impl Trace<'_, '_> {
         let whose = agent.as_ref().map_or_else(String::new, |agent| format!(" for {agent}"));
         let words = words::reason(drop.reason).to_owned();
         self.step(drop.at, None, format!("refused{whose}: {words}"));
+        let decision = match drop.reason {
+            Reason::CommandFiltered => "filtered",
+            Reason::CommandDenied => "denied",
+            Reason::Muted => "ignored",
+            _ => "refused",
+        };
         let reason = Some(drop.reason.to_string());
-        self.event.wirings.push(WiringJson { agent, decision: "refused", reason, words, message: None });
+        self.event.wirings.push(WiringJson { agent, decision, reason, words, message: None });
         Ok(())
     }
 

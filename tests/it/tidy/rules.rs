@@ -123,6 +123,18 @@ pub(super) const BANS: &[Ban] = &[
         why: "strangers' text meets only patterns that were checked",
     },
     Ban {
+        thing: Thing::Crate("reqwest"),
+        within: "",
+        places: &[("src/channel/", "networks are reached over HTTP")],
+        why: "only channels talk to the network",
+    },
+    Ban {
+        thing: Thing::Crate("rustls"),
+        within: "",
+        places: &[("src/channel/http.rs", "chooses the cryptography of TLS")],
+        why: "every connection is secured in the same way",
+    },
+    Ban {
         thing: Thing::Crate("toml"),
         within: "",
         places: &[("src/config/", "hearth.toml")],
