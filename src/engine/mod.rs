@@ -40,6 +40,7 @@ mod places;
 mod prune;
 mod remove;
 mod requests;
+pub mod retention;
 mod rights;
 mod route;
 #[cfg(test)]

@@ -51,6 +51,7 @@ const FAMILIES: &[Family] = &[
     entities::sessions,
     entities::incarnations,
     messages::states,
+    messages::bodies,
     messages::backlog,
     messages::references,
     messages::seen,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth::model::content::RawJson;
+use hearth::model::content::{BlobId, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
 use hearth::model::effect::{Effect, Export, ExportedMessage, Settled};
 use hearth::model::id::{OutboundId, SessionId};
@@ -38,6 +38,10 @@ pub(crate) struct Outside {
     pub(crate) channel: Channel,
     /// Whether the runtime can start anything.
     pub(crate) startable: bool,
+    /// Files to send that were released.
+    pub(crate) released: Vec<String>,
+    /// Files of the store of files that nobody needs any more.
+    pub(crate) unneeded: Vec<BlobId>,
     seen: BTreeSet<OutboundId>,
 }
 
@@ -55,6 +59,8 @@ impl Default for Outside {
             subscribed: Vec::new(),
             channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
             startable: true,
+            released: Vec::new(),
+            unneeded: Vec::new(),
             seen: BTreeSet::new(),
         }
     }
@@ -104,6 +110,14 @@ impl Outside {
                 vec![]
             }
             Effect::Typing(..) | Effect::Reconnect(_) => vec![],
+            Effect::Release(_, files) => {
+                self.released.extend(files);
+                vec![]
+            }
+            Effect::Unneeded(files) => {
+                self.unneeded.extend(files);
+                vec![]
+            }
             Effect::Continue(rest) => vec![Input::Continue(rest)],
         }
     }
