@@ -83,7 +83,7 @@ fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) 
 }
 
 /// Says something on the owner's terminal, if there ever was one.
-fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
+pub(super) fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
     let Ok(terminal) = ChannelName::new(OWNER_CHANNEL) else { return Ok(()) };
     let terminal = ForeignKey::of(&terminal);
     let Some((_, chat)) = cx.db.chats_by_address.first_in(txn, &terminal)? else { return Ok(()) };
@@ -92,7 +92,8 @@ fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Ef
     say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop)
 }
 
-fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {
+/// Something Hearth says, not stored yet.
+pub(super) fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {
     Outbound {
         author: Author::Hearth,
         to: Some(to),
