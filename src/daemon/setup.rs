@@ -4,8 +4,7 @@ use crate::channel::terminal;
 use crate::model::address::{BadName, ForeignId, UserId};
 use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
-    AgentSettings, Engage, Folder, Ignored, Origin, Packages, ProviderKind, SenderScope, SessionMode, Trust,
-    UnknownSenders,
+    AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders,
 };
 use crate::model::id::AgentId;
 use crate::state::{self, ForeignKey, Read, Tables, Text};
@@ -111,22 +110,7 @@ fn advice(agents: &[(AgentId, Folder)]) -> String {
 }
 
 pub(super) fn first_agent() -> AgentSettings {
-    AgentSettings {
-        name: FIRST_AGENT.to_owned(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Main,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-        packages: Packages::default(),
-        mcp_servers: Vec::new(),
-        instructions: None,
-    }
+    AgentSettings::plain(FIRST_AGENT.to_owned(), Trust::Main)
 }
 
 /// The user who owns the data directory owns the installation; a row that was made otherwise stands.

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
-use super::{Applied, Cx, Result, agents, channels, destinations, pattern, people, rights, threads, wirings};
+use super::{
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, rights, threads, wirings,
+};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Folder, Origin};
@@ -29,6 +31,7 @@ pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) 
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
     }
+    approvals::reconsider(cx, txn, &mut after.effects)?;
     agents::renew_contexts(cx, txn, &mut after)?;
     Ok(Applied::new(Reply::Configured(reports), after.effects))
 }

@@ -40,6 +40,7 @@ mod people;
 mod places;
 mod prune;
 mod remove;
+mod replay;
 mod requests;
 mod rights;
 mod route;
