@@ -65,7 +65,7 @@ pub fn plan(db: &Tables, txn: &Read<'_>, asked: Option<&str>, uid: u32) -> Resul
     let id = agents.iter().find(|(_, folder)| *folder == agent).map(|(id, _)| *id);
     changes.extend(owner(db, txn, uid)?);
     changes.extend(chat(db, txn, &agent, id)?);
-    let configure = (!changes.is_empty()).then_some(Configure { changes, origin: Origin::Runtime });
+    let configure = (!changes.is_empty()).then_some(Configure::new(changes, Origin::Runtime));
     Ok(Plan { agent, configure })
 }
 
@@ -110,7 +110,7 @@ fn advice(agents: &[(AgentId, Folder)]) -> String {
 }
 
 pub(super) fn first_agent() -> AgentSettings {
-    AgentSettings::plain(FIRST_AGENT.to_owned(), Trust::Main)
+    AgentSettings { trust: Trust::Main, ..AgentSettings::named(FIRST_AGENT.to_owned()) }
 }
 
 /// The user who owns the data directory owns the installation; a row that was made otherwise stands.

@@ -159,7 +159,7 @@ impl<'a> FanOut<'a> {
             return Ok(Some(silent(event, chat, Reason::NoAgentWired)));
         }
         match approvals::unheard(cx, txn, event, (self.chat_id, self.chat), &mut self.effects)? {
-            Unheard::Wired => return Ok(None),
+            Unheard::Wired => Ok(None),
             Unheard::Held(approval) => {
                 self.hold(cx, txn, approval, (Vec::new(), false))?;
                 remember(cx, txn, event, Remembered { held: self.held, ..Remembered::refused(Reason::ChannelHeld) })?;

@@ -169,9 +169,9 @@ impl Hold {
 }
 
 impl AgentSettings {
-    /// An agent of this name about which nothing else was said.
+    /// An agent of which nothing is said but its name. Ten context messages in a prompt are the peer's number.
     #[must_use]
-    pub const fn plain(name: String, trust: Trust) -> Self {
+    pub const fn named(name: String) -> Self {
         Self {
             name,
             provider: ProviderKind::Echo,
@@ -179,7 +179,7 @@ impl AgentSettings {
             env: Vec::new(),
             model: None,
             effort: None,
-            trust,
+            trust: Trust::Untrusted,
             unconfined: false,
             blocked_tools: Vec::new(),
             max_prompt_messages: 10,

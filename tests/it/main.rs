@@ -24,6 +24,8 @@ mod fake_api;
 mod host;
 mod laws;
 mod lifecycle;
+mod operator;
+mod pattern;
 mod raw;
 mod recovery;
 mod routing;

@@ -8,7 +8,7 @@ use crate::model::address::{Address, UserId};
 use crate::model::approval::{Approval, ApprovalState, Decider};
 use crate::model::card::Matter;
 use crate::model::effect::Effect;
-use crate::model::entity::{AgentSettings, Folder, Origin, Trust, normalize_name};
+use crate::model::entity::{AgentSettings, Folder, Origin, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
 use crate::state::Write;
 
@@ -76,7 +76,7 @@ pub(super) fn create(
     let Some(folder) = free_folder(cx, txn, &name)? else {
         return Ok(Err("No folder is free for an agent of that name: reply with another one.".to_owned()));
     };
-    let settings = AgentSettings::plain(name.clone(), Trust::Untrusted);
+    let settings = AgentSettings::named(name.clone());
     let agent = agents::insert(cx, txn, &folder, settings, Origin::Runtime)?;
     let said = format!("✅ Agent \"{name}\" created and connected.");
     channels::connect(cx, txn, (id, approval), (agent, by, said), effects)

@@ -200,7 +200,7 @@ fn authority_over_one_agent_opens_that_one() {
     let mut ground = Ground::of(TWO);
     ground.says("stranger", "hello");
     assert_eq!(ground.card_places(), ["telegram/owner"], "somebody who can decide for both is asked");
-    assert_eq!(ground.presses("telegram:bobs", ALLOW).0, true);
+    assert!(ground.presses("telegram:bobs", ALLOW).0);
     assert_eq!(ground.members()[1..], ["ag2 telegram:stranger by telegram:bobs"]);
     let dropped: Vec<_> = ground.drops().iter().map(|drop| (drop.agent.unwrap().to_string(), drop.reason)).collect();
     assert_eq!(dropped, [("ag1".to_owned(), Reason::Rejected)]);
@@ -255,7 +255,7 @@ fn what_was_configured_answers_the_question() {
     };
     let configure = |change| {
         let origin = hearth::model::entity::Origin::Runtime;
-        Input::Configure(hearth::model::configure::Configure { changes: vec![change], origin })
+        Input::Configure(hearth::model::configure::Configure::new(vec![change], origin))
     };
     let stranger = || user("telegram:stranger");
     for (case, input, state, heard) in [
