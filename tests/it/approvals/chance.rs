@@ -208,7 +208,7 @@ impl Sim {
             6 => configure(vec![Change::DenyChat(net(), chat("V"))]),
             7 => configure(vec![Change::AllowChat(net(), chat("V"))]),
             _ => {
-                let open = self.world.read(|db, txn| Ok(db.approvals_due.first(txn, ..)?));
+                let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
                 let Some(((_, id), ())) = open else { return };
                 let value = (*self.pick(&["approve", "reject", "1", "new_agent:Made by command"])).to_owned();
                 Input::Decide(Matter::Approval(id), value)
