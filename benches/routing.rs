@@ -23,6 +23,8 @@ use hearth::model::id::SessionId;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 
+/// Pairs of Hearth and its floor.
+const PAIRS: usize = 21;
 /// Inputs of one commit when many are in flight.
 const IN_FLIGHT: usize = 64;
 /// Sessions of the round robin.
@@ -105,13 +107,17 @@ fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submiss
         b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
     });
     group.finish();
+    if std::env::args().any(|argument| argument == "--bench") {
+        let reached = floor::reached(ground, groups, &trace, PAIRS);
+        std::fs::write(ground::reached_place(name), format!("{reached:.2}")).unwrap();
+    }
 }
 
 fn routing(c: &mut Criterion) {
     let one = Ground::new(&configuration(1, always), |_| {});
     compare(c, "route, one agent, one at a time", &one, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
 
-    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(IN_FLIGHT).max(2))
+    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(5))
         .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
         .collect();
     compare(c, "route, one agent, 64 in flight", &one, &groups);

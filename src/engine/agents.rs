@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::configure::{self, Aftermath, Made, report};
+use super::export::Of;
 use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
@@ -106,7 +107,8 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
         let (row, ()) = sessions::update(cx, txn, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;
-        let context = export::context_view(cx, txn, (session, &row))?;
+        let agent = cx.db.agents.require(txn, &row.agent)?;
+        let context = Some(export::context_view(cx, txn, Of { id: session, session: &row, agent: &agent })?);
         let (messages, replies) = (Vec::new(), Vec::new());
         after.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
     }

@@ -99,7 +99,7 @@ pub(super) fn close(
     cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
     cx.db.live.delete(txn, &session)?;
     sessions::update(cx, txn, session, |row| row.live = None)?;
-    places::fill(cx, txn, effects)
+    places::hand_on(cx, txn, effects)
 }
 
 /// Whose doing the end of an incarnation was.

@@ -9,24 +9,28 @@ use crate::model::session::{
 };
 use crate::state::{self, RouteKey, Write};
 
-/// The session of an agent for a route, made if there is none; answers of a new one go to the chat it begins in, and to
-/// its thread only if that is all it is about.
-pub(super) fn resolve(
+/// The session of an agent for a route when a message arrives for it: its last number is the message's. It is made if
+/// there is none; answers of a new one go to the chat it begins in, and to its thread only if that is all it is about.
+pub(super) fn arrive(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     agent: AgentId,
     route: Route,
     source: &Address,
-) -> Result<SessionId> {
+) -> Result<(SessionId, Session)> {
     let by_route = (agent, RouteKey::from(&route));
     if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
-        return Ok(id);
+        let (session, _) = update(cx, txn, id, |session| {
+            session.active = cx.now.wall;
+            session.take_seq()
+        })?;
+        return Ok((id, session));
     }
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
     let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
     let reply = Some(Address { thread, ..source.clone() });
-    let session = Session {
+    let mut session = Session {
         agent,
         route,
         name: SessionName::Default,
@@ -39,10 +43,11 @@ pub(super) fn resolve(
         created: cx.now.wall,
         active: cx.now.wall,
     };
+    session.take_seq();
     cx.db.sessions_by_route.put(txn, &by_route, &id)?;
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
-    Ok(id)
+    Ok((id, session))
 }
 
 /// A session by its id.
@@ -59,11 +64,7 @@ pub(super) fn update<T>(
     change: impl FnOnce(&mut Session) -> T,
 ) -> Result<(Session, T)> {
     let (fingerprint, discriminator) = cx.db.sessions_by_id.require(txn, &id)?;
-    let key = (fingerprint, discriminator, id);
-    let mut session = cx.db.sessions.require(txn, &key)?;
-    let answer = change(&mut session);
-    cx.db.sessions.put(txn, &key, &session)?;
-    Ok((session, answer))
+    cx.db.sessions.update(txn, &(fingerprint, discriminator, id), change)
 }
 
 /// Which session a message of a chat belongs to.

@@ -49,8 +49,8 @@ pub enum Effect {
 pub struct Export {
     /// Whose mailbox.
     pub session: SessionId,
-    /// What the incarnation needs to know.
-    pub context: ContextView,
+    /// What the incarnation needs to know; none when nothing of it has changed.
+    pub context: Option<ContextView>,
     /// Messages it may work on, ascending.
     pub messages: Vec<ExportedMessage>,
     /// Answers to requests of the incarnation: name of the file, and what it says.

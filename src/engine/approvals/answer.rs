@@ -2,7 +2,8 @@
 
 use super::press::decidable;
 use super::{approvers, direct, naming, press};
-use crate::engine::route::{Remembered, blank, remember, sender_of};
+use crate::engine::duplicate::{End, Remembered};
+use crate::engine::route::{blank, sender_of};
 use crate::engine::{Applied, Cx, Result, chats};
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Card, Matter};
@@ -31,7 +32,9 @@ pub(in crate::engine) fn answer(cx: &Cx<'_>, txn: &mut Write<'_>, event: &Inboun
     }
     let text = event.content.text.trim();
     let Some(answered) = respond(cx, txn, &asked, (&by, text))? else { return Ok(None) };
-    remember(cx, txn, event, Remembered::refused(Reason::Answer))?;
+    if let Some(event) = Remembered::of(event) {
+        event.remember(cx, txn, End::refused(Reason::Answer))?;
+    }
     let chat = chats::find(cx, txn, &event.source.channel, &event.source.platform_id)?.map(|(id, _)| id);
     let report = RouteReport { outcome: Outcome::Consumed, reason: Some(Reason::Answer), ..blank(event, chat) };
     Ok(Some(Applied::new(Reply::Routed(report), answered.effects)))

@@ -132,7 +132,9 @@ impl Outside {
     }
 
     fn export(&mut self, export: Export) {
-        self.numbers.insert(export.session, export.context.next_number);
+        if let Some(context) = &export.context {
+            self.numbers.insert(export.session, context.next_number);
+        }
         let inbox = self.inbox.entry(export.session).or_default();
         if export.exact {
             inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));
