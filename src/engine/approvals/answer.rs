@@ -7,7 +7,7 @@ use crate::engine::route::{blank, sender_of};
 use crate::engine::{Applied, Cx, Result, chats};
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Card, Matter};
-use crate::model::delivery::Act;
+use crate::model::delivery::{Act, OutState};
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::message::Reason;
@@ -57,11 +57,15 @@ fn respond(
     for (id, matter) in asked {
         let outbound = cx.db.outbound.require(txn, id)?;
         let Some(to) = outbound.to else { continue };
+        // What nobody has seen yet is answered by its id only.
+        let shown = matches!(outbound.state, OutState::Delivered { .. });
         match (&outbound.act, &wanted) {
-            (Act::Ask(card), Form::Option(named, option)) if named.map_or(newest, |named| named == *matter) => {
+            (Act::Ask(card), Form::Option(named, option))
+                if named.map_or(newest && shown, |named| named == *matter) =>
+            {
                 return choose(cx, txn, card, *option, (by, to));
             }
-            (Act::Ask(_), _) => newest = false,
+            (Act::Ask(_), _) => newest &= !shown,
             (_, Form::Option(Some(_), _)) => {}
             (_, Form::Option(None, _) | Form::Other) => {
                 if let Matter::Approval(approval) = matter
