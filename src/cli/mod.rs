@@ -23,6 +23,7 @@ mod dropped;
 mod entity;
 mod inject;
 mod line;
+mod listening;
 mod local;
 mod out;
 mod progress;
@@ -105,6 +106,12 @@ enum Command {
     /// List, show and decide what somebody has to decide
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
+    /// List, add and remove threads that do not wake an agent
+    #[command(subcommand)]
+    Mutes(listening::MutesCommand),
+    /// List and end where agents go on listening after they were addressed
+    #[command(subcommand)]
+    Sticky(listening::StickyCommand),
     /// List and show sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -223,6 +230,8 @@ fn run(cli: Cli) -> Done {
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Approvals(command) => approvals::approvals(&paths, &command, json),
+        Command::Mutes(command) => listening::mutes(&paths, &command, json),
+        Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

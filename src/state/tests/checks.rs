@@ -229,3 +229,18 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
     let lost = |db: &Tables, txn: &mut Write<'_>| db.bodies.delete(txn, &BodyId::new(1)).map(drop);
     assert!(after(lost).contains(&"held ap1/mb1: refers to bodies mb1, which is not there".to_owned()));
 }
+
+#[test]
+fn stickiness_and_its_times_agree() {
+    let missing =
+        after(|db, txn| db.sticky_by_time.delete(txn, &db.sticky_by_time.first(txn, ..)?.unwrap().0).map(drop));
+    assert!(matches!(&missing[..], [one] if one.contains("missing for sticky ag1/telegram")), "{missing:?}");
+    let left = after(|db, txn| db.sticky.delete(txn, &db.sticky.first(txn, ..)?.unwrap().0).map(drop));
+    assert!(matches!(&left[..], [one] if one.contains("left over: no row of sticky has it")), "{left:?}");
+    let foreign = after(|db, txn| {
+        let (key, mut sticky) = db.sticky.first(txn, ..)?.unwrap();
+        sticky.address.thread = None;
+        db.sticky.put(txn, &key, &sticky)
+    });
+    assert!(matches!(&foreign[..], [one] if one.contains("the key is another thread's")), "{foreign:?}");
+}
