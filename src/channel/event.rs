@@ -216,7 +216,7 @@ fn unquoted(raw: &str) -> Result<String, BadEvent> {
 }
 
 /// A name that can be shown anywhere: one line, no control characters, bounded; none if nothing is left.
-fn displayable(name: &str) -> Option<String> {
+pub(super) fn displayable(name: &str) -> Option<String> {
     let plain = name.chars().map(|c| if c.is_control() { ' ' } else { c });
     let short: String = plain.take(NAME_CHARS_MAX).collect();
     let short = short.trim();

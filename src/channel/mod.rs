@@ -8,20 +8,54 @@ use crate::model::effect::Settled;
 use crate::model::id::{OutboundId, SessionId};
 
 pub mod event;
+mod http;
 pub mod intake;
 mod json;
 pub mod split;
+pub mod telegram;
 pub mod terminal;
+pub mod webhook;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
 pub type Outcomes = Arc<dyn Fn(OutboundId, DeliveryResult) + Send + Sync>;
 
-/// A network on which agents talk to people. Calls return at once.
+/// A network on which agents talk to people: the contract of adapters.
+///
+/// An adapter is made by an `async fn start(Setup, Arc<dyn Intake>) -> Result<Arc<dyn Channel>, String>`, which ends when the
+/// network can be used, or with why it cannot, for people; it is started again after a while then. What it hands over goes
+/// to its [`Intake`](intake::Intake), which tells it apart from every other: an adapter speaks for its own instance only.
+///
+/// * **Capabilities** are declared once per kind, in [`capabilities`](crate::model::channel::ChannelKind::capabilities), and
+///   hold for all instances. What is declared is asked for and nothing else: without `edits` nobody edits, without
+///   `opens_direct` a person's id is their chat, without `threads` a thread that an event names is ignored.
+/// * **Inbound**: ids as the platform gives them, the sender's from the platform and never from what somebody wrote. A message
+///   is confirmed to the platform after `inbound` ended well. [`Later`](intake::NotTaken::Later) means the same again later,
+///   [`Refused`](intake::NotTaken::Refused) never. The same message may be handed over any number of times.
+/// * **Nothing is cached** of chats, wirings or people: who may talk to whom is decided for each message, so that a change of
+///   the configuration acts on the next one.
+/// * **Calls return at once**, from any thread, and are never an answer by themselves: work goes on in tasks.
+/// * **Secrets** are in no log, error or outcome, nor are addresses that may have one in them.
+/// * **Bounds**: whatever comes from the network, in either direction, has a limit in bytes and in time.
 pub trait Channel: Send + Sync {
-    /// Delivers a message; its outcome is reported once.
+    /// Delivers a message, and reports its outcome once, within the time the engine grants an attempt
+    /// ([`attempt_max`](crate::model::policy::Policy)); later it counts as unknown and the message comes again.
+    ///
+    /// The outcome says what is known and not more: [`Retry`](DeliveryResult::Retry) only if nothing went out,
+    /// [`Uncertain`](DeliveryResult::Uncertain) if it may have. What happens then is declared as `on_uncertain`: with
+    /// `SendAgain` the id of the delivery is a key by which the platform knows a repetition; with `SendAgainMarked` it comes
+    /// with `repeated`, and people have to see that. One delivery is never attempted twice at the same time, and those of one
+    /// address come one after the other.
+    ///
+    /// * `Say`: the text in as many parts as the platform needs, files with the first; one that cannot be sent is told of, and
+    ///   takes neither the text nor the others with it. The id reported is that of the first part.
+    /// * `Ask`: a card. With `choice` of `Buttons` each option is a button that says `Card::button`; with `Numbers` title, body
+    ///   and options are text, numbered from 1, and the answer is an ordinary message. Body and labels are plain text,
+    ///   whatever they contain.
+    /// * `Edit`: the new text replaces the old one, and buttons go. A message that is like that already is done.
+    /// * `React`: the text is an emoji. A platform that has not got it rejects.
     fn deliver(&self, delivery: Delivery);
 
-    /// A message that came through this channel came to its end.
+    /// A message that came through this channel came to its end: nobody is at work there because of it any more.
     fn settled(&self, settled: Settled);
 
     /// Opens a direct message with somebody and reports where it is; only channels that open them are asked.
@@ -30,6 +64,16 @@ pub trait Channel: Send + Sync {
     /// Every message of a thread is wanted from now on; asked again it changes nothing.
     fn subscribe(&self, _thread: &Address) {}
 
-    /// Shows that a session's agent is at work until it answers there or its message ends.
+    /// Why the channel does not work at the moment, although it is connected.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    /// Hands nothing over any more and lets its connections and addresses go, so that another one can take them. What was not
+    /// answered is handed over by the next one; deliveries under way may end.
+    fn shut_down(&self) {}
+
+    /// Shows that a session's agent is at work until it answers there or its message ends. Best effort: repeated every few
+    /// seconds if the platform forgets it, ended by itself after minutes, and never in the way of a delivery.
     fn typing(&self, _session: SessionId, _at: &Address) {}
 }

@@ -50,15 +50,21 @@ struct State {
     unconfirmed: BTreeMap<OutboundId, Delivery>,
 }
 
-/// Where one terminal hears what is said in its chat.
+/// Where one terminal hears what is said in its chat, and what is said to its person alone.
 struct Seat {
     chat: ForeignId,
+    person: ForeignId,
     to: Sender<Told>,
     /// What it was given and has not shown.
     given: HashSet<OutboundId>,
 }
 
 impl Seat {
+    /// Whether what is said at an address is heard here.
+    fn hears(&self, chat: &ForeignId) -> bool {
+        self.chat == *chat || self.person == *chat
+    }
+
     /// Gives a message to the terminal. False when it has to go: it does not read, or was given this message before and has
     /// not shown it for as long as an attempt may take.
     fn give(&mut self, delivery: &Delivery) -> bool {
@@ -69,7 +75,7 @@ impl Seat {
 impl State {
     /// Takes out what was given to terminals of a chat, if none is left there.
     fn abandoned(&mut self, chat: &ForeignId) -> Vec<OutboundId> {
-        if self.attached.values().any(|seat| seat.chat == *chat) {
+        if self.attached.values().any(|seat| seat.hears(chat)) {
             return Vec::new();
         }
         let here = |delivery: &&Delivery| delivery.to.platform_id == *chat;
@@ -91,6 +97,18 @@ pub fn address(folder: &Folder) -> Result<Address, crate::model::address::BadNam
     })
 }
 
+/// The address at which a person hears what is for them alone, at whichever terminal they are. No folder begins with `@`.
+///
+/// # Errors
+/// Never for a number; the types do not know.
+pub fn personal(uid: &str) -> Result<Address, crate::model::address::BadName> {
+    Ok(Address {
+        channel: ChannelName::new(NAME)?,
+        platform_id: ForeignId::new("the chat", format!("@{uid}"))?,
+        thread: None,
+    })
+}
+
 impl Terminals {
     /// No terminals yet; outcomes of deliveries go to `outcomes`.
     #[must_use]
@@ -98,13 +116,13 @@ impl Terminals {
         Self { outcomes, state: Mutex::default(), next: AtomicU64::new(1) }
     }
 
-    /// Attaches a terminal to a chat; what the others there have not shown yet is given to it too. Its receiver ends when
-    /// it is too slow. Tell the engine that the address is reachable afterwards.
-    pub fn attach(&self, chat: ForeignId, to: Sender<Told>) -> Attachment {
+    /// Attaches a terminal of a person to a chat; what the others there have not shown yet is given to it too. Its receiver ends when
+    /// it is too slow. Tell the engine that both addresses are reachable afterwards.
+    pub fn attach(&self, chat: ForeignId, person: ForeignId, to: Sender<Told>) -> Attachment {
         let attachment = Attachment(self.next.fetch_add(1, Ordering::Relaxed));
         let mut state = self.lock();
-        let mut seat = Seat { chat, to, given: HashSet::new() };
-        let open = state.unconfirmed.values().filter(|delivery| delivery.to.platform_id == seat.chat);
+        let mut seat = Seat { chat, person, to, given: HashSet::new() };
+        let open = state.unconfirmed.values().filter(|delivery| seat.hears(&delivery.to.platform_id));
         if open.cloned().collect::<Vec<_>>().iter().all(|delivery| seat.give(delivery)) {
             state.attached.insert(attachment, seat);
         }
@@ -115,7 +133,8 @@ impl Terminals {
     pub fn detach(&self, attachment: Attachment) {
         let mut state = self.lock();
         let Some(seat) = state.attached.remove(&attachment) else { return };
-        let abandoned = state.abandoned(&seat.chat);
+        let mut abandoned = state.abandoned(&seat.chat);
+        abandoned.extend(state.abandoned(&seat.person));
         drop(state);
         self.absent(abandoned);
     }
@@ -154,7 +173,7 @@ impl Channel for Terminals {
     fn deliver(&self, delivery: Delivery) {
         let chat = delivery.to.platform_id.clone();
         let mut state = self.lock();
-        state.attached.retain(|_, seat| seat.chat != chat || seat.give(&delivery));
+        state.attached.retain(|_, seat| !seat.hears(&chat) || seat.give(&delivery));
         state.unconfirmed.insert(delivery.id, delivery);
         let abandoned = state.abandoned(&chat);
         drop(state);
@@ -198,6 +217,10 @@ mod tests {
         }
     }
 
+    fn person() -> ForeignId {
+        personal("1000").unwrap().platform_id
+    }
+
     const DELIVERED: DeliveryResult = DeliveryResult::Delivered { platform_message: None };
 
     type Heard = Arc<Mutex<Vec<(u64, DeliveryResult)>>>;
@@ -222,8 +245,8 @@ mod tests {
 
         let (to_first, mut first) = channel(QUEUE);
         let (to_second, mut second) = channel(QUEUE);
-        let first_seat = terminals.attach(chat.clone(), to_first);
-        let second_seat = terminals.attach(chat, to_second);
+        let first_seat = terminals.attach(chat.clone(), person(), to_first);
+        let second_seat = terminals.attach(chat, person(), to_second);
         terminals.deliver(delivery(2));
         assert_eq!((ids(&mut first), ids(&mut second)), (vec![2], vec![2]));
         terminals.shown(first_seat, OutboundId::new(2));
@@ -241,10 +264,10 @@ mod tests {
     fn a_terminal_that_shows_nothing_is_let_go_and_a_new_one_gets_what_it_held() {
         let (terminals, heard, chat) = terminals();
         let (to_stuck, mut stuck) = channel(QUEUE);
-        terminals.attach(chat.clone(), to_stuck);
+        terminals.attach(chat.clone(), person(), to_stuck);
         terminals.deliver(delivery(1));
         let (to_new, mut new) = channel(QUEUE);
-        let new_seat = terminals.attach(chat, to_new);
+        let new_seat = terminals.attach(chat, person(), to_new);
         assert_eq!(ids(&mut new), [1]);
         terminals.shown(new_seat, OutboundId::new(1));
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DELIVERED)]);
@@ -265,12 +288,27 @@ mod tests {
     fn a_terminal_that_does_not_read_is_let_go() {
         let (terminals, heard, chat) = terminals();
         let (to, mut never_read) = channel(1);
-        let seat = terminals.attach(chat, to);
+        let seat = terminals.attach(chat, person(), to);
         terminals.deliver(delivery(1));
         terminals.deliver(delivery(2));
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent), (2, DeliveryResult::Absent)]);
         terminals.shown(seat, OutboundId::new(1));
         assert!(heard.lock().unwrap().is_empty(), "too late");
         assert_eq!(ids(&mut never_read), [1]);
+    }
+
+    #[test]
+    fn what_is_for_a_person_alone_is_heard_in_every_chat_of_theirs_and_by_nobody_else() {
+        let (terminals, heard, chat) = terminals();
+        let (to_own, mut own) = channel(QUEUE);
+        let (to_other, mut other) = channel(QUEUE);
+        let seat = terminals.attach(chat.clone(), person(), to_own);
+        terminals.attach(chat, personal("1001").unwrap().platform_id, to_other);
+        terminals.deliver(Delivery { to: personal("1000").unwrap(), ..delivery(1) });
+        assert_eq!((ids(&mut own), ids(&mut other)), (vec![1], vec![]));
+        terminals.detach(seat);
+        assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent)]);
+        terminals.deliver(Delivery { to: personal("1000").unwrap(), ..delivery(1) });
+        assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent)]);
     }
 }

@@ -179,6 +179,10 @@ impl Talk {
                 Ok(())
             }
             Response::Accepted { id, message } => self.accepted(&id, message),
+            Response::Consumed { id } => {
+                self.said.remove(&id);
+                Ok(())
+            }
             Response::Refused { id: Some(id), message, .. } if self.said.remove(&id) => {
                 self.failed = true;
                 if self.json { Ok(()) } else { self.screen.complain(&message) }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::config::Paths;
 use crate::config::file::write::{Fields, Value};
 use crate::model::Timestamp;
-use crate::model::configure::{Change, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
+use crate::model::channel::ChannelInstance;
+use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{AgentSettings, Chat, Folder, Origin, Role, User};
 use crate::model::id::{AgentId, ChatId};
 use crate::state::{self, ForeignKey, Read, Reader, Tables};
@@ -19,6 +20,7 @@ pub(super) struct Configuration {
     pub(super) agents: Vec<AgentEntry>,
     pub(super) users: Vec<UserEntry>,
     pub(super) chats: Vec<ChatEntry>,
+    pub(super) channels: Vec<ChannelInstance>,
 }
 
 /// An agent that is not archived.
@@ -88,8 +90,9 @@ pub(super) fn collect(db: &Tables, txn: &Read<'_>) -> Result<Configuration, stat
             chats.push(chat_entry(db, txn, (id, chat), &folders)?);
         }
     }
+    let channels = db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect::<Result<_, _>>()?;
     let digest = Some(db.configuration_digest(txn)?);
-    Ok(Configuration { digest, settings: db.settings.get(txn, &())?, agents, users, chats })
+    Ok(Configuration { digest, settings: db.settings.get(txn, &())?, agents, users, chats, channels })
 }
 
 fn users(db: &Tables, txn: &Read<'_>, folders: &HashMap<AgentId, Folder>) -> Result<Vec<UserEntry>, state::Error> {
@@ -149,8 +152,9 @@ impl Configuration {
         let users = self.users.iter().map(|user| Change::PutUser(user.spec.clone()));
         let nameable = |chat: &&ChatEntry| !chat.spec.platform_id.as_str().is_empty();
         let chats = self.chats.iter().filter(nameable).map(|chat| Change::PutChat(chat.spec.clone()));
+        let channels = self.channels.iter().map(|channel| Change::PutChannel(ChannelSpec::from(channel)));
         let settings = self.settings.clone().filter(|settings| *settings != Settings::default());
-        agents.chain(users).chain(chats).chain(settings.map(Change::PutSettings)).collect()
+        agents.chain(users).chain(chats).chain(channels).chain(settings.map(Change::PutSettings)).collect()
     }
 
     /// Every entity by the name that reports give it, with its keys.
@@ -190,6 +194,9 @@ fn entities(changes: &[Change]) -> BTreeMap<String, Fields> {
                 for wiring in &chat.wirings {
                     entities.insert(format!("wiring {place} -> {}", wiring.agent), Fields::of_wiring(wiring));
                 }
+            }
+            Change::PutChannel(channel) => {
+                entities.insert(format!("channel {}", channel.name), Fields::of_channel(channel));
             }
             Change::PutSettings(settings) => {
                 entities.insert("settings".to_owned(), Fields::of_settings(settings));

@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use super::configuration::{self, Configuration};
 use super::out::{self, Tone};
-use super::{Done, Failure};
+use super::{Done, Failure, channels as networks, status};
 use crate::clock;
 use crate::config::{Paths, env};
 use crate::daemon::selftest;
+use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::socket::client::{Client, Error as SocketError};
@@ -238,7 +239,10 @@ fn store(paths: &Paths) -> Vec<Check> {
     checks.push(room(paths, &reader));
     let configuration = reader.read(configuration::collect);
     match configuration {
-        Ok(configuration) => checks.extend(entities(&configuration)),
+        Ok(configuration) => {
+            checks.extend(entities(&configuration));
+            checks.extend(channels(paths, &configuration));
+        }
         Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
     }
     let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
@@ -293,6 +297,17 @@ fn entities(known: &Configuration) -> Vec<Check> {
         "`hearth wirings add CHAT AGENT`, or `hearth chats deny CHAT`",
     ));
     checks
+}
+
+/// Each channel that is configured. What the daemon says of it is left out where none can be asked, which is told already.
+fn channels(paths: &Paths, known: &Configuration) -> Vec<Check> {
+    let daemon = status::ask(paths).ok().flatten();
+    let look = |channel: &ChannelInstance| match networks::trouble(channel, daemon.as_ref()) {
+        Some((found, mend)) => bad("channel", Verdict::Warn, found, mend),
+        None if daemon.is_none() => ok("channel", format!("{} is connected when a daemon runs", channel.name)),
+        None => ok("channel", format!("{} is up", channel.name)),
+    };
+    known.channels.iter().map(look).collect()
 }
 
 fn several(check: &'static str, names: &[&str], what: &str, mend: &str) -> Check {

@@ -12,6 +12,7 @@ mod apply;
 mod approvals;
 mod backup;
 mod change;
+mod channels;
 mod chat;
 mod chats;
 mod check;
@@ -106,6 +107,9 @@ enum Command {
     /// List, show and decide what somebody has to decide
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
+    /// List the networks that are configured
+    #[command(subcommand)]
+    Channels(channels::ChannelsCommand),
     /// List, add and remove threads that do not wake an agent
     #[command(subcommand)]
     Mutes(listening::MutesCommand),
@@ -230,6 +234,7 @@ fn run(cli: Cli) -> Done {
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Approvals(command) => approvals::approvals(&paths, &command, json),
+        Command::Channels(command) => channels::channels(&paths, &command, json),
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),

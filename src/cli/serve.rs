@@ -46,7 +46,7 @@ impl Served {
     /// Starts a daemon and its socket.
     pub(super) fn start(paths: &Paths) -> Result<Self, Error> {
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
-        let daemon = Daemon::start(paths, seams::policy())?;
+        let daemon = Daemon::start(paths, seams::policy(), tokio.handle())?;
         for warning in daemon.store().warnings() {
             tracing::warn!("{warning}");
         }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Done, Failure, out, rows, words};
+use super::channels::ChannelJson;
+use super::{Done, Failure, channels, out, rows, words};
 use crate::config::Paths;
 use crate::model::approval::ApprovalState;
+use crate::model::channel::ChannelInstance;
 use crate::model::delivery::OutState;
 use crate::model::entity::{Hold, ProviderKind};
 use crate::model::id::MessageId;
@@ -23,6 +25,8 @@ struct Status {
     agents: Vec<AgentStatus>,
     chats: u64,
     sessions: u64,
+    /// The configured ones, in the order of their names.
+    channels: Vec<ChannelJson>,
     incarnations: Vec<IncarnationStatus>,
     messages: MessageCounts,
     outbound: OutboundCounts,
@@ -120,6 +124,10 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     let mut status = reader.read(collect).map_err(|error: state::Error| Failure::from(error))?;
     status.data = paths.data().display().to_string();
+    let networks: Vec<ChannelInstance> = reader.read(channels)?;
+    status.channels = networks.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
+    let troubles = networks.iter().filter_map(|channel| channels::trouble(channel, daemon.as_ref()));
+    warnings.extend(troubles.map(|(what, _)| format!("channel {what}")));
     status.daemon = daemon;
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
@@ -176,7 +184,8 @@ fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, 
     }))
 }
 
-fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
+/// Asks a running daemon; none if none runs.
+pub(super) fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
     match Client::connect(paths) {
         Ok(mut client) => match client.ask(&Request::Status)? {
             Response::Status(status) => Ok(Some(status)),
@@ -196,6 +205,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         agents,
         chats: db.chats.len(txn)?,
         sessions: db.sessions.len(txn)?,
+        channels: Vec::new(),
         incarnations: incarnations(db, txn)?,
         messages: MessageCounts {
             total: db.messages.len(txn)?,
@@ -212,6 +222,10 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         store: StoreStatus::default(),
         warnings,
     })
+}
+
+fn channels(db: &Tables, txn: &Read<'_>) -> Result<Vec<ChannelInstance>, state::Error> {
+    db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect()
 }
 
 fn confinement_warning(agent: &AgentStatus) -> Option<String> {
@@ -315,6 +329,9 @@ fn print_summary(status: &Status) -> Done {
             daemon.pid, daemon.version, daemon.runtime, daemon.terminals, daemon.queued
         ))?,
         None => out::line("daemon    not running")?,
+    }
+    for channel in &status.channels {
+        out::line(&format!("channel   {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
     }
     let MessageCounts { total, due, claimed, scheduled, backing_off, context } = status.messages;
     out::line(&format!(

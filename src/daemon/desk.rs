@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::{Daemon, setup};
+use super::{Daemon, LineStatus, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, Told};
 use crate::model::address::{Address, ForeignId};
@@ -13,10 +13,10 @@ use crate::model::content::{Content, RawJson};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
-use crate::model::report::Reply;
+use crate::model::report::{Outcome, Reply};
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
-use crate::socket::protocol::{DaemonStatus, End, Request, Response};
+use crate::socket::protocol::{ChannelStatus, DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
@@ -163,6 +163,7 @@ impl Daemon {
             runtime: self.runtime_name().to_owned(),
             terminals: self.terminals().count(),
             queued: self.queued(),
+            channels: self.channels().into_iter().map(channel_status).collect(),
         }
     }
 
@@ -179,7 +180,8 @@ impl Daemon {
         let (to, mut told) = channel(terminal::QUEUE);
         let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
         responses.send(attached).await.map_err(|_| "the client is gone".to_owned())?;
-        let attachment = self.terminals().attach(address.platform_id.clone(), to);
+        let personal = terminal::personal(&uid.to_string()).map_err(|error| error.to_string())?;
+        let attachment = self.terminals().attach(address.platform_id.clone(), personal.platform_id.clone(), to);
         let forward = responses.clone();
         let sessions = self.paths().sessions();
         let forwarding = tokio::spawn(async move {
@@ -190,6 +192,7 @@ impl Daemon {
             }
         });
         self.reachable(address.clone());
+        self.reachable(personal);
         Ok(Talk { address, attachment, forwarding })
     }
 
@@ -199,6 +202,9 @@ impl Daemon {
             Err(message) => return refused("invalid", message),
         };
         match self.submit(Input::Inbound(Box::new(event)), false).await {
+            Ok(Reply::Routed(report)) if report.outcome == Outcome::Consumed => {
+                Response::Consumed { id: id.to_owned() }
+            }
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
                 Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
                 None => {
@@ -208,6 +214,15 @@ impl Daemon {
             },
             other => not_done(other),
         }
+    }
+}
+
+fn channel_status(line: LineStatus) -> ChannelStatus {
+    ChannelStatus {
+        name: line.name.to_string(),
+        kind: line.kind.as_str().to_owned(),
+        state: if line.down.is_some() { "down" } else { "up" }.to_owned(),
+        why: line.down,
     }
 }
 

@@ -4,11 +4,11 @@
 //! Inputs come from everywhere into one queue; the engine's thread takes all that wait, commits them together, answers
 //! them and hands the effects on. Nothing else writes.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
@@ -26,18 +26,22 @@ use crate::state::{self, Store};
 
 mod crash;
 mod desk;
+mod door;
 mod inbox;
 mod mailroom;
 mod perform;
 pub mod selftest;
 pub mod setup;
 mod stop;
+mod switchboard;
 mod token;
 
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
 use stop::{Needed, Stop};
+pub use switchboard::LineStatus;
+use switchboard::Switchboard;
 
 /// Inputs of one commit.
 const GROUP_MAX: usize = 256;
@@ -89,6 +93,7 @@ pub struct Daemon {
     mailroom: Arc<Mailroom>,
     runtime: Arc<dyn Runtime>,
     terminals: Arc<Terminals>,
+    switchboard: Arc<Switchboard>,
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
@@ -96,11 +101,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Opens the store, starts every part, and puts the start itself through the engine.
+    /// Opens the store, starts every part, and puts the start itself through the engine. Channels run on `tokio`.
     ///
     /// # Errors
     /// [`Error`], for anything without which a daemon cannot run.
-    pub fn start(paths: &Paths, policy: Policy) -> Result<Arc<Self>, Error> {
+    pub fn start(paths: &Paths, policy: Policy, tokio: &Handle) -> Result<Arc<Self>, Error> {
         paths.create()?;
         let store = open_store(paths)?;
         let clock = Clock::start(store.begin_run()?);
@@ -116,7 +121,14 @@ impl Daemon {
             outcomes.push(Item::of(Input::Delivered(id, result)));
         };
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
-        let channels = HashMap::from([(ChannelName::new(terminal::NAME)?, terminal::as_channel(&terminals))]);
+        let around = switchboard::Around {
+            tokio: tokio.clone(),
+            inbox: Arc::clone(&inbox),
+            engine: Arc::clone(&engine),
+            sessions: paths.sessions(),
+        };
+        let terminal = ChannelName::new(terminal::NAME)?;
+        let switchboard = Switchboard::new(around, terminal, terminal::as_channel(&terminals));
         let daemon = Arc::new(Self {
             engine,
             inbox: Arc::clone(&inbox),
@@ -124,15 +136,17 @@ impl Daemon {
             mailroom: Arc::clone(&mailroom),
             runtime: Arc::clone(&runtime),
             terminals,
+            switchboard: Arc::clone(&switchboard),
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
             engine_thread: Mutex::default(),
         });
-        let world = World { mailroom, runtime, channels, inbox };
+        let world = World { mailroom, runtime, switchboard: Arc::clone(&switchboard), inbox };
         daemon.inbox.push(Item::of(Input::Start));
         daemon.start_engine(world)?;
         daemon.start_ticks()?;
+        switchboard.connect_all()?;
         Ok(daemon)
     }
 
@@ -254,6 +268,12 @@ impl Daemon {
         &self.token
     }
 
+    /// How the configured channels are.
+    #[must_use]
+    pub fn channels(&self) -> Vec<LineStatus> {
+        self.switchboard.status()
+    }
+
     /// Name of the runtime in use.
     #[must_use]
     pub fn runtime_name(&self) -> &'static str {
@@ -278,6 +298,7 @@ impl Daemon {
     /// [`Error::Failed`] if it could not go on, with the reason.
     pub fn shut_down(&self) -> Result<(), Error> {
         self.stop.ask();
+        self.switchboard.shut_down();
         self.inbox.close();
         let engine = self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(engine) = engine {

@@ -1,13 +1,11 @@
 //! The one match over effects: everything the daemon does to the world begins here, after the commit.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::crash;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
-use crate::channel::Channel;
-use crate::model::address::ChannelName;
+use super::switchboard::Switchboard;
 use crate::model::delivery::DeliveryResult;
 use crate::model::effect::Effect;
 use crate::model::input::Input;
@@ -20,7 +18,7 @@ pub(super) struct World {
     /// Where agents run.
     pub(super) runtime: Arc<dyn Runtime>,
     /// Networks, by the name of their instance.
-    pub(super) channels: HashMap<ChannelName, Arc<dyn Channel>>,
+    pub(super) switchboard: Arc<Switchboard>,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -38,7 +36,7 @@ impl World {
                 self.mailroom.follow(session, number);
                 self.runtime.inquire(session, number);
             }
-            Effect::Deliver(delivery) => match self.channels.get(&delivery.to.channel) {
+            Effect::Deliver(delivery) => match self.switchboard.channel(&delivery.to.channel) {
                 Some(channel) => {
                     crash::point("attempted");
                     channel.deliver(*delivery);
@@ -46,25 +44,25 @@ impl World {
                 None => self.inbox.push(Item::of(Input::Delivered(delivery.id, DeliveryResult::NoAdapter))),
             },
             Effect::Settled(settled) => {
-                if let Some(channel) = self.channels.get(&settled.source.channel) {
+                if let Some(channel) = self.switchboard.channel(&settled.source.channel) {
                     channel.settled(settled);
                 }
             }
-            Effect::OpenDirect(user) => match self.channels.get(user.channel()) {
+            Effect::OpenDirect(user) => match self.switchboard.channel(user.channel()) {
                 Some(channel) => channel.open_direct(user),
                 None => self.inbox.push(Item::of(Input::DirectOpened(user, Err("no adapter".to_owned())))),
             },
             Effect::Subscribe(address) => {
-                if let Some(channel) = self.channels.get(&address.channel) {
+                if let Some(channel) = self.switchboard.channel(&address.channel) {
                     channel.subscribe(&address);
                 }
             }
             Effect::Typing(session, address) => {
-                if let Some(channel) = self.channels.get(&address.channel) {
+                if let Some(channel) = self.switchboard.channel(&address.channel) {
                     channel.typing(session, &address);
                 }
             }
-            Effect::Reconnect(_) => {}
+            Effect::Reconnect(channel) => self.switchboard.reconnect(&channel),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

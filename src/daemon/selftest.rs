@@ -90,7 +90,7 @@ pub fn run() -> Result<Report, Error> {
     let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let daemon = Daemon::start(&paths, Policy::STANDARD)?;
+    let daemon = Daemon::start(&paths, Policy::STANDARD, tokio.handle())?;
     let served = {
         let _inside = tokio.enter();
         server::bind(paths.socket()).map(|listener| Serving::start(listener, Arc::clone(&daemon)))

@@ -29,6 +29,7 @@ pub(super) fn put(
         token: spec.token.clone(),
         base_url: spec.base_url.clone(),
         secret: spec.secret.clone(),
+        listen: spec.listen,
         origin: before.as_ref().map_or(origin, |before| before.origin),
         created: before.as_ref().map_or(cx.now.wall, |before| before.created),
     };

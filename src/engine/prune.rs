@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::configure::{Aftermath, Made};
-use super::{Cx, Result, agents, people, wirings};
+use super::{Cx, Result, agents, channels, people, wirings};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Change;
 use crate::model::entity::{Folder, Origin};
@@ -16,9 +16,10 @@ pub(super) struct Named {
     users: BTreeSet<UserId>,
     chats: BTreeSet<(ChannelName, ForeignId)>,
     wirings: BTreeSet<(ChannelName, ForeignId, Folder)>,
+    channels: BTreeSet<ChannelName>,
 }
 
-/// Removes wirings, chats, users and agents of origin file that are not named, in an order in which each goes by itself.
+/// Removes wirings, chats, users, agents and channels of origin file that are not named, in an order in which each goes by itself.
 pub(super) fn prune(cx: &Cx<'_>, txn: &mut Write<'_>, named: &Named, after: &mut Aftermath) -> Result<Made> {
     let mut reports = Vec::new();
     let mut note = |made: Made| made.map(|mut made| reports.append(&mut made));
@@ -43,6 +44,12 @@ pub(super) fn prune(cx: &Cx<'_>, txn: &mut Write<'_>, named: &Named, after: &mut
     for (_, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
         let goes = agent.archived.is_none() && agent.origin == Origin::File && !named.agents.contains(&agent.folder);
         if goes && let Err(reason) = note(agents::remove(cx, txn, &agent.folder, &mut after.effects)?) {
+            return Ok(Err(reason));
+        }
+    }
+    for (_, channel) in cx.db.channels.collect_range(txn, .., usize::MAX)? {
+        let goes = channel.origin == Origin::File && !named.channels.contains(&channel.name);
+        if goes && let Err(reason) = note(channels::remove(cx, txn, &channel.name, after)?) {
             return Ok(Err(reason));
         }
     }
@@ -73,6 +80,7 @@ impl Named {
             match change {
                 Change::PutAgent(folder, _) => drop(named.agents.insert(folder.clone())),
                 Change::PutUser(user) => drop(named.users.insert(user.id.clone())),
+                Change::PutChannel(channel) => drop(named.channels.insert(channel.name.clone())),
                 Change::PutChat(chat) => {
                     named.chats.insert((chat.channel.clone(), chat.platform_id.clone()));
                     named.wirings.extend(

@@ -1,5 +1,7 @@
 //! Networks on which agents talk to people, and what each can do.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::address::ChannelName;
@@ -106,6 +108,8 @@ pub struct ChannelInstance {
     pub base_url: Option<String>,
     /// Where the key of its signatures is found.
     pub secret: Option<String>,
+    /// Where it listens, if its kind does: an address and a port of this machine.
+    pub listen: Option<SocketAddr>,
     /// Who made it.
     pub origin: Origin,
     /// When it was made.

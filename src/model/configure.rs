@@ -1,9 +1,11 @@
 //! What an operator wants the entities to be.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
-use super::channel::ChannelKind;
+use super::channel::{ChannelInstance, ChannelKind};
 use super::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
 
 /// A list of changes that happen together or not at all.
@@ -206,4 +208,19 @@ pub struct ChannelSpec {
     pub base_url: Option<String>,
     /// Where the key of its signatures is found.
     pub secret: Option<String>,
+    /// Where it listens, if its kind does.
+    pub listen: Option<SocketAddr>,
+}
+
+impl From<&ChannelInstance> for ChannelSpec {
+    fn from(row: &ChannelInstance) -> Self {
+        Self {
+            name: row.name.clone(),
+            kind: row.kind,
+            token: row.token.clone(),
+            base_url: row.base_url.clone(),
+            secret: row.secret.clone(),
+            listen: row.listen,
+        }
+    }
 }

@@ -116,6 +116,11 @@ pub enum Response {
         /// Hearth's id of it.
         message: String,
     },
+    /// What was said was the answer to a card: no agent has it.
+    Consumed {
+        /// The client's id of it.
+        id: String,
+    },
     /// An agent, or Hearth, says something.
     Said {
         /// Its id; show each once.
@@ -174,4 +179,22 @@ pub struct DaemonStatus {
     pub terminals: usize,
     /// Inputs that wait for the engine.
     pub queued: usize,
+    /// Channels that are configured.
+    #[serde(default)]
+    pub channels: Vec<ChannelStatus>,
+}
+
+/// How a channel is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelStatus {
+    /// Its name.
+    pub name: String,
+    /// What drives it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `up` or `down`.
+    pub state: String,
+    /// Why it is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }

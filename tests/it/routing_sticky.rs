@@ -102,7 +102,8 @@ fn a_start_subscribes_again() {
     assert_eq!(subscribed(&world), Vec::<String>::new(), "nobody knows whether the channel has threads");
     let name = ChannelName::new("net").unwrap();
     let kind = hearth::model::channel::ChannelKind::Webhook;
-    let spec = hearth::model::configure::ChannelSpec { name, kind, token: None, base_url: None, secret: None };
+    let spec =
+        hearth::model::configure::ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None };
     world.configure(vec![Change::PutChannel(spec)]).unwrap();
     world.restart();
     assert_eq!(subscribed(&world), ["t"]);

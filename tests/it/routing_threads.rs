@@ -68,7 +68,7 @@ fn sessions_follow_the_thread_policy() {
 fn the_kind_of_a_channel_knows_whether_it_has_threads() {
     let put = |world: &mut World, kind| {
         let name = ChannelName::new("net").unwrap();
-        let spec = ChannelSpec { name, kind, token: None, base_url: None, secret: None };
+        let spec = ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None };
         world.configure(vec![Change::PutChannel(spec)]).unwrap();
     };
     for (kind, said, sessions) in [

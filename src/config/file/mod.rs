@@ -4,6 +4,7 @@
 //! referred to by their folder; one that is not in the file may be in the store, which is for the transaction to say.
 
 mod agents;
+mod channels;
 mod chats;
 mod section;
 mod users;
@@ -32,8 +33,8 @@ const COUNT_MAX: i64 = 1_000;
 
 const TOP: Keys = Keys {
     place: "the top of the file",
-    known: &["schema", "default_agent", "store_max_bytes", "max_containers", "agents", "users", "chats"],
-    later: &["timezone", "channels", "retention"],
+    known: &["schema", "default_agent", "store_max_bytes", "max_containers", "agents", "users", "chats", "channels"],
+    later: &["timezone", "retention"],
 };
 
 /// Everything that is wrong with a file, in the order of its lines; one line of text each.
@@ -60,7 +61,7 @@ pub struct Problem {
 
 /// Reads a file; `name` is what messages call it.
 ///
-/// The changes come in an order in which each finds what it refers to: agents, users, chats, settings. Settings are only
+/// The changes come in an order in which each finds what it refers to: agents, users, chats, channels, settings. Settings are only
 /// there if the file has one of them, because absence changes nothing.
 ///
 /// # Errors
@@ -85,8 +86,9 @@ fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Chang
     let agents = agents::read(problems, &top);
     let users = users::read(problems, &top);
     let chats = chats::read(problems, &top);
+    let channels = channels::read(problems, &top);
     let settings = settings(problems, &top);
-    agents.into_iter().chain(users).chain(chats).chain(settings).collect()
+    agents.into_iter().chain(users).chain(chats).chain(channels).chain(settings).collect()
 }
 
 /// Whether the rest of the file means what this version thinks it means.

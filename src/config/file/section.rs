@@ -242,6 +242,33 @@ impl<'d> Section<'d> {
         pairs
     }
 
+    /// The tables of `[key.<name>]` with their names and places, and with their keys checked.
+    pub(super) fn named_tables(
+        &self,
+        problems: &mut Problems<'_>,
+        key: &str,
+        keys: &'static Keys,
+    ) -> Vec<(&'d str, Section<'d>)> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let wrong = format!("`{key}` must have tables with names; begin each with {}", keys.place);
+        let Some(named) = value.get_ref().as_table() else {
+            problems.add(value.span().start, wrong);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for (name, item) in named {
+            match item.get_ref().as_table() {
+                Some(table) => {
+                    let section = Section::new(keys, name.span().start, table);
+                    section.check_keys(problems);
+                    sections.push((name.get_ref().as_ref(), section));
+                }
+                None => problems.add(item.span().start, wrong.clone()),
+            }
+        }
+        sections
+    }
+
     /// The tables of `[[key]]`, with their keys checked.
     pub(super) fn tables(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Vec<Section<'d>> {
         let Some(value) = self.get(key) else { return Vec::new() };

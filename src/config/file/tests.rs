@@ -191,7 +191,20 @@ fn a_file_without_entities_changes_nothing() {
 const BAD: &[(&str, usize, &str)] = &[
     // the top
     ("timezone = \"UTC\"", 2, "`timezone` is not yet possible in the top of the file; leave it out"),
-    ("[channels.telegram]\ntype = \"x\"", 2, "`channels` is not yet possible"),
+    ("[channels.telegram]\ntype = \"x\"", 3, "`type` cannot be \"x\"; write \"telegram\" or \"webhook\""),
+    ("[channels.work]\ntoken = \"env:T\"", 2, "the channel `work` needs a type"),
+    ("[channels.telegram]", 2, "a channel of type telegram needs `token`"),
+    ("[channels.telegram]\ntoken = \"123:abc\"", 3, "`token` must say where the secret is"),
+    (
+        "[channels.telegram]\ntoken = \"env:T\"\nsecret = \"env:S\"",
+        4,
+        "`secret` means nothing to a channel of type telegram",
+    ),
+    ("[channels.telegram]\ntoken = \"env:T\"\nbase_url = \"ftp://x\"", 4, "`base_url` must be a web address"),
+    ("[channels.webhook]\nsecret = \"env:S\"\nlisten = \"8787\"", 4, "`listen` must be an address and a port"),
+    ("[channels.terminal]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "the channel `terminal` is always there"),
+    ("[channels.\"a:b\"]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "contains `:` or `/`"),
+    ("channels = 1", 2, "`channels` must have tables with names"),
     ("\n[retention]\nbodies = 1", 3, "`retention` is not yet possible"),
     ("max_container = 3", 2, "unknown key `max_container` in the top of the file; did you mean `max_containers`?"),
     ("[[agent]]\nfolder = \"a\"", 2, "unknown key `agent` in the top of the file; did you mean `agents`?"),

@@ -1,10 +1,11 @@
 //! What the entities are -> `hearth.toml`: the inverse of reading it, with the same words.
 
 use super::agents::{PROVIDERS, TRUSTS};
+use super::channels::KINDS;
 use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section};
 use crate::config::env::is_env_name;
-use crate::model::configure::{Change, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
+use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{AgentSettings, Engage, EnvValue, Folder};
 
 /// A value as the file says it.
@@ -129,6 +130,18 @@ impl Fields {
         fields
     }
 
+    /// The keys of a channel instance; its name is in the heading.
+    #[must_use]
+    pub fn of_channel(channel: &ChannelSpec) -> Self {
+        let mut fields = Self::default();
+        fields.text("type", word(&KINDS, channel.kind));
+        fields.line("token", channel.token.as_deref());
+        fields.line("base_url", channel.base_url.as_deref());
+        fields.line("secret", channel.secret.as_deref());
+        fields.line("listen", channel.listen.map(|address| address.to_string()).as_deref());
+        fields
+    }
+
     /// The keys at the top.
     #[must_use]
     pub fn of_settings(settings: &Settings) -> Self {
@@ -229,10 +242,20 @@ pub fn write(changes: &[Change]) -> String {
                     text.push_str(&Fields::of_wiring(wiring).toml("[[chats.wirings]]"));
                 }
             }
+            Change::PutChannel(channel) => {
+                let heading = format!("[channels.{}]", key(channel.name.as_str()));
+                text.push_str(&Fields::of_channel(channel).toml(&heading));
+            }
             _ => {}
         }
     }
     text
+}
+
+/// A part of a heading.
+fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if bare { name.to_owned() } else { quoted(name) }
 }
 
 /// A role as the file says it.

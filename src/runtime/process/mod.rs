@@ -33,6 +33,14 @@ pub mod trial;
 
 pub use secret::{Lookup, SecretError};
 
+/// The value of a reference that somebody other than an agent needs. Waits for a `cmd:` reference's command.
+///
+/// # Errors
+/// [`SecretError`], which names the reference and never a value.
+pub fn resolve_reference(reference: &str, lookup: &Lookup) -> Result<OsString, SecretError> {
+    secret::resolve(reference, lookup, &|| false)
+}
+
 /// How long everything may take to end when the daemon stops; a tenth second is for telling the listener.
 const SHUT_DOWN: Duration = Duration::from_secs(9);
 

@@ -424,6 +424,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         token: Some("env:TELEGRAM".to_owned()),
         base_url: None,
         secret: None,
+        listen: None,
         origin: Origin::File,
         created: at(1),
     };

@@ -217,7 +217,7 @@ impl Ground {
 
 pub(super) fn channel(name: &str, kind: ChannelKind) -> Change {
     let name = ChannelName::new(name).unwrap();
-    Change::PutChannel(ChannelSpec { name, kind, token: None, base_url: None, secret: None })
+    Change::PutChannel(ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None })
 }
 
 pub(super) fn address(channel: &str, platform_id: &str) -> Address {

@@ -114,6 +114,18 @@ pub(super) const BANS: &[Ban] = &[
         why: "strangers' text meets only patterns that were checked",
     },
     Ban {
+        thing: Thing::Crate("reqwest"),
+        within: "",
+        places: &[("src/channel/", "networks are reached over HTTP")],
+        why: "only channels talk to the network",
+    },
+    Ban {
+        thing: Thing::Crate("rustls"),
+        within: "",
+        places: &[("src/channel/http.rs", "chooses the cryptography of TLS")],
+        why: "every connection is secured in the same way",
+    },
+    Ban {
         thing: Thing::Crate("toml"),
         within: "",
         places: &[("src/config/", "hearth.toml")],
@@ -142,6 +154,48 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[("src/runtime/process", "hands exactly two descriptors to a child")],
         why: "no other child inherits descriptors",
+    },
+    Ban {
+        thing: Thing::Crate("reqwest"),
+        within: "",
+        places: &[("src/channel/", "asks the servers of networks")],
+        why: "only channels talk to networks",
+    },
+    Ban {
+        thing: Thing::Crate("rustls"),
+        within: "",
+        places: &[("src/channel/http.rs", "says which cryptography the one client uses")],
+        why: "only channels talk to networks",
+    },
+    Ban {
+        thing: Thing::Crate("axum"),
+        within: "",
+        places: &[("src/channel/webhook/", "the web service of bridges")],
+        why: "Hearth listens in one place, to those who sign",
+    },
+    Ban {
+        thing: Thing::Segments("TcpListener"),
+        within: "",
+        places: &[("src/channel/webhook/entrance.rs", "the one socket that a network can reach")],
+        why: "Hearth listens in one place, to those who sign",
+    },
+    Ban {
+        thing: Thing::Segments("UdpSocket"),
+        within: "",
+        places: &[],
+        why: "Hearth listens in one place, to those who sign",
+    },
+    Ban {
+        thing: Thing::Crate("hmac"),
+        within: "",
+        places: &[("src/channel/webhook/signature.rs", "signs and checks what webhooks say")],
+        why: "one place compares signatures, in constant time",
+    },
+    Ban {
+        thing: Thing::Crate("base64"),
+        within: "",
+        places: &[("src/channel/", "files inside of JSON")],
+        why: "bytes are bytes everywhere else",
     },
     Ban {
         thing: Thing::Crate("landlock"),

@@ -1,0 +1,281 @@
+//! Calls of the Bot API over HTTP, and what their failures mean.
+//!
+//! The token is part of every address, so no error of the HTTP client leaves this file as it is: addresses are taken out,
+//! and the token is replaced in whatever text is left.
+
+use std::time::Duration;
+
+use reqwest::multipart::{Form, Part};
+use reqwest::{Body, Client, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::super::http;
+use super::wire::{Answer, Located};
+
+/// Where the Bot API is.
+pub(super) const PUBLIC: &str = "https://api.telegram.org";
+/// Bytes of an answer that is no file.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a file that bots may fetch.
+pub(super) const FETCH_BYTES_MAX: u64 = 20 << 20;
+/// Time a call may take.
+const CALL: Duration = Duration::from_secs(30);
+/// Time the way of a file may take.
+const TRANSFER: Duration = Duration::from_secs(300);
+/// How long to wait when the server wants a wait and does not say how long.
+const SLOW: Duration = Duration::from_secs(5);
+/// Longest wait that is believed.
+const SLOW_MAX: Duration = Duration::from_secs(3_600);
+/// What stands for the token in texts.
+const HIDDEN: &str = "[token]";
+
+/// Why a call failed. The texts are for people and never have the token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    /// The server was not reached: nothing happened.
+    #[error("the server cannot be reached: {0}")]
+    Unreached(String),
+    /// The request was on its way when the connection was lost, or the answer makes no sense: it may have happened.
+    #[error("no usable answer: {0}")]
+    Unclear(String),
+    /// The server has trouble of its own: it did not happen.
+    #[error("the server has trouble: {0}")]
+    Trouble(String),
+    /// Too many calls.
+    #[error("the server wants a pause of {} s", .0.as_secs())]
+    Slow(Duration),
+    /// The server does not know the token.
+    #[error("the server does not accept the token: {0}")]
+    Token(String),
+    /// Somebody else fetches the updates.
+    #[error("somebody else takes the bot's messages: {0}")]
+    Conflict(String),
+    /// It will never happen.
+    #[error("{description}")]
+    Refused {
+        /// The server's words.
+        description: String,
+        /// The chat got another id.
+        moved: Option<i64>,
+    },
+    /// The answer is larger than what is read.
+    #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+/// Why there can be no calls at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The address of the server.
+    #[error("base_url is not usable: {0}; give one like {PUBLIC}, without a path for the token")]
+    Address(String),
+    /// The token cannot be part of an address.
+    #[error("the token is empty or has characters that no token has")]
+    Token,
+    /// The HTTP client.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
+}
+
+/// A file to send.
+pub(super) struct Upload {
+    /// The method's field for it: `photo`, `document`.
+    pub(super) field: &'static str,
+    /// Its name.
+    pub(super) name: String,
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The Bot API of one bot.
+pub(super) struct Api {
+    client: Client,
+    base: Url,
+    token: String,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Makes the client; nothing is called yet.
+    pub(super) fn new(base: Option<&str>, token: &str) -> Result<Self, Unusable> {
+        let token = token.trim();
+        if token.is_empty() || !token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-')) {
+            return Err(Unusable::Token);
+        }
+        let base = Url::parse(base.unwrap_or(PUBLIC)).map_err(|error| Unusable::Address(error.to_string()))?;
+        let plain = match base.scheme() {
+            "https" => false,
+            "http" => true,
+            other => return Err(Unusable::Address(format!("`{other}` is neither https nor http"))),
+        };
+        let secretive = base.username().is_empty() && base.password().is_none() && base.query().is_none();
+        if base.cannot_be_a_base() || !secretive || base.fragment().is_some() {
+            return Err(Unusable::Address("it has more than host, port and path".to_owned()));
+        }
+        let client = http::client(plain).map_err(|error| Unusable::Tls(error.without_url().to_string()))?;
+        Ok(Self { client, base, token: token.to_owned() })
+    }
+
+    /// Calls a method.
+    pub(super) async fn call<T: DeserializeOwned>(&self, method: &str, parameters: &Value) -> Result<T, Failure> {
+        self.call_within(CALL, method, parameters).await
+    }
+
+    /// Calls a method that may take its time.
+    pub(super) async fn call_within<T: DeserializeOwned>(
+        &self,
+        time: Duration,
+        method: &str,
+        parameters: &Value,
+    ) -> Result<T, Failure> {
+        let request = self.client.post(self.address(&["", method])).timeout(time);
+        let request = request.header("content-type", "application/json").body(Body::from(parameters.to_string()));
+        self.answer(request.send().await).await
+    }
+
+    /// Calls a method with a file.
+    pub(super) async fn upload<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        parameters: &Value,
+        file: Upload,
+    ) -> Result<T, Failure> {
+        let mut form = Form::new().part(file.field, Part::bytes(file.bytes).file_name(file.name));
+        for (name, value) in parameters.as_object().into_iter().flatten() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            form = form.text(name.clone(), text);
+        }
+        let request = self.client.post(self.address(&["", method])).timeout(TRANSFER).multipart(form);
+        self.answer(request.send().await).await
+    }
+
+    /// Fetches a file.
+    pub(super) async fn fetch(&self, file_id: &str) -> Result<Vec<u8>, Failure> {
+        let refused = |description: String| Failure::Refused { description, moved: None };
+        let located: Located = self.call("getFile", &serde_json::json!({ "file_id": file_id })).await?;
+        let path = located.file_path.ok_or_else(|| refused("the server has no file of that id".to_owned()))?;
+        let segments: Vec<&str> = path.split('/').collect();
+        if segments.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
+            return Err(refused("the server keeps the file where only its own machine can read it".to_owned()));
+        }
+        if located.file_size.is_some_and(|size| size > FETCH_BYTES_MAX) {
+            return Err(refused(too_large()));
+        }
+        let address = self.address(&[&["file"], segments.as_slice()].concat());
+        let sent = self.client.get(address).timeout(TRANSFER).send().await;
+        let response = sent.map_err(|error| self.lost(error))?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::TOO_MANY_REQUESTS => return Err(Failure::Slow(SLOW)),
+            status if status.is_server_error() => return Err(Failure::Trouble(status.to_string())),
+            status => return Err(refused(format!("the file cannot be fetched: {status}"))),
+        }
+        let max = usize::try_from(FETCH_BYTES_MAX).unwrap_or(usize::MAX);
+        match self.read(response, max).await {
+            Err(Failure::TooLarge) => Err(refused(too_large())),
+            read => read,
+        }
+    }
+
+    /// `<base>/bot<token>/<rest>`, or `<base>/file/bot<token>/<rest>`: the token takes its place behind the first segment.
+    fn address(&self, segments: &[&str]) -> Url {
+        let mut address = self.base.clone();
+        if let Ok(mut path) = address.path_segments_mut() {
+            path.pop_if_empty();
+            let (first, rest) = segments.split_first().unwrap_or((&"", &[]));
+            path.extend(Some(first).filter(|first| !first.is_empty()));
+            path.push(&format!("bot{}", self.token)).extend(rest);
+        }
+        address
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, sent: Result<Response, reqwest::Error>) -> Result<T, Failure> {
+        let response = sent.map_err(|error| self.lost(error))?;
+        let status = response.status();
+        let bytes = self.read(response, ANSWER_BYTES_MAX).await?;
+        match serde_json::from_slice::<Answer<'_>>(&bytes) {
+            Ok(answer) if answer.ok => {
+                let result = answer.result.map_or("null", |result| result.get());
+                serde_json::from_str(result).map_err(|error| Failure::Unclear(self.clean(&error.to_string())))
+            }
+            Ok(answer) => Err(self.refusal(status, answer)),
+            Err(error) => Err(self.nonsense(status, &error)),
+        }
+    }
+
+    /// The body, if it is no larger than `max`.
+    async fn read(&self, mut response: Response, max: usize) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if bytes.len().saturating_add(chunk.len()) > max => return Err(Failure::TooLarge),
+                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+                Ok(None) => return Ok(bytes),
+                Err(error) => return Err(Failure::Unclear(self.words(error))),
+            }
+        }
+    }
+
+    /// What the server says when it does not do something.
+    fn refusal(&self, status: StatusCode, answer: Answer<'_>) -> Failure {
+        let code = answer.error_code.and_then(|code| u16::try_from(code).ok()).unwrap_or(status.as_u16());
+        let description = self.clean(&answer.description.unwrap_or_else(|| status.to_string()));
+        let parameters = answer.parameters.unwrap_or_default();
+        match code {
+            // A server that is older than the method.
+            404 if description.contains("method") => Failure::Refused { description, moved: None },
+            401 | 404 => Failure::Token(description),
+            409 => Failure::Conflict(description),
+            429 => Failure::Slow(parameters.retry_after.map_or(SLOW, Duration::from_secs).min(SLOW_MAX)),
+            504 => Failure::Unclear(description),
+            500.. => Failure::Trouble(description),
+            _ => Failure::Refused { description, moved: parameters.migrate_to_chat_id },
+        }
+    }
+
+    /// An answer that is none of the Bot API: of a proxy, or of something else that has the address.
+    fn nonsense(&self, status: StatusCode, error: &serde_json::Error) -> Failure {
+        let what = format!("{status}, and not in the Bot API's form");
+        match status.as_u16() {
+            200..=299 | 504 => Failure::Unclear(format!("{what}: {}", self.clean(&error.to_string()))),
+            401 | 404 => Failure::Token(what),
+            413 => Failure::Refused { description: what, moved: None },
+            429 => Failure::Slow(SLOW),
+            _ => Failure::Trouble(what),
+        }
+    }
+
+    /// A request that got no answer. Only while a connection is made it is certain that nothing was written.
+    fn lost(&self, error: reqwest::Error) -> Failure {
+        if error.is_connect() || error.is_builder() {
+            Failure::Unreached(self.words(error))
+        } else {
+            Failure::Unclear(self.words(error))
+        }
+    }
+
+    /// What the HTTP client says, with its causes.
+    fn words(&self, error: reqwest::Error) -> String {
+        let error = error.without_url();
+        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        self.clean(&causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+    }
+
+    /// A text from outside, without the token, in one line and bounded.
+    fn clean(&self, text: &str) -> String {
+        let hidden = text.replace(&self.token, HIDDEN);
+        let secret = self.token.split_once(':').map(|(_, secret)| secret).filter(|secret| secret.len() >= 8);
+        let hidden = secret.map_or_else(|| hidden.clone(), |secret| hidden.replace(secret, HIDDEN));
+        hidden.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+    }
+}
+
+pub(super) fn too_large() -> String {
+    format!("it is larger than the {} MB that bots may fetch", FETCH_BYTES_MAX >> 20)
+}

@@ -1,0 +1,257 @@
+//! Deliveries on their way: one queue per chat, so that the order within a chat is kept and a slow chat holds nobody else.
+//!
+//! A delivery that is handed over again while it is under way is the same one: it is not sent twice, and its outcome answers
+//! both.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::Sleep;
+
+use super::super::intake::Intake;
+use super::api::{Api, Failure};
+use super::attachments::AT_ONCE;
+use super::line::{Line, State as LineState};
+use super::memory::{Memory, Stopped};
+use super::pace::Pace;
+use super::plan::{self, Plan};
+use super::send::{self, Sending};
+use super::typing::Typing;
+use super::{Times, log_line};
+use crate::model::address::{ChannelName, ForeignId};
+use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
+use crate::model::id::OutboundId;
+
+/// All queues.
+pub(super) struct Lanes {
+    pub(super) channel: ChannelName,
+    pub(super) api: Arc<Api>,
+    pub(super) intake: Arc<dyn Intake>,
+    pub(super) line: Arc<Line>,
+    pub(super) typing: Arc<Typing>,
+    pub(super) sessions: PathBuf,
+    pub(super) times: Times,
+    pace: Pace,
+    uploads: Semaphore,
+    stopped: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    chats: HashMap<ForeignId, VecDeque<Job>>,
+    under_way: HashSet<OutboundId>,
+    memory: Memory,
+}
+
+struct Job {
+    delivery: Delivery,
+    /// Ends when nothing should be begun any more, because the engine is about to ask what became of it.
+    patience: Pin<Box<Sleep>>,
+}
+
+/// What the queues work with.
+pub(super) struct Around {
+    pub(super) channel: ChannelName,
+    pub(super) api: Arc<Api>,
+    pub(super) intake: Arc<dyn Intake>,
+    pub(super) line: Arc<Line>,
+    pub(super) sessions: PathBuf,
+}
+
+impl Lanes {
+    pub(super) fn new(around: Around, times: Times) -> Self {
+        let Around { channel, api, intake, line, sessions } = around;
+        Self {
+            channel,
+            api,
+            intake,
+            line,
+            typing: Arc::default(),
+            sessions,
+            times,
+            pace: Pace::default(),
+            uploads: Semaphore::new(AT_ONCE),
+            stopped: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes a delivery. Returns at once.
+    pub(super) fn give(self: &Arc<Self>, delivery: Delivery, handle: &Handle) {
+        let _runtime = handle.enter();
+        let patience = Box::pin(tokio::time::sleep(self.times.patience));
+        let chat = delivery.to.platform_id.clone();
+        let mut state = self.lock();
+        if !state.under_way.insert(delivery.id) {
+            return;
+        }
+        let job = Job { delivery, patience };
+        match state.chats.get_mut(&chat) {
+            Some(queue) => queue.push_back(job),
+            None => {
+                state.chats.insert(chat.clone(), VecDeque::from([job]));
+                let lanes = Arc::clone(self);
+                handle.spawn(async move { lanes.work(chat).await });
+            }
+        }
+    }
+
+    /// Begins nothing any more; what is being sent is sent.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.typing.hide_all();
+    }
+
+    /// Delivers what waits for a chat, and ends when nothing does.
+    async fn work(self: Arc<Self>, chat: ForeignId) {
+        while let Some(mut job) = self.next(&chat) {
+            let (id, to) = (job.delivery.id, job.delivery.to.clone());
+            let is_said = job.delivery.act == DeliveryAct::Say;
+            let lanes = Arc::clone(&self);
+            // A task of its own, so that a defect in it cannot stop the chat for ever.
+            let attempt = tokio::spawn(async move { lanes.attempt(&mut job).await });
+            let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
+            if is_said && matches!(result, DeliveryResult::Delivered { .. }) {
+                self.typing.hide(&to);
+            }
+            // Before the outcome is told, because whoever hears it may hand the delivery over again.
+            self.lock().under_way.remove(&id);
+            self.intake.outcome(id, result);
+        }
+    }
+
+    fn next(&self, chat: &ForeignId) -> Option<Job> {
+        let mut state = self.lock();
+        let job = state.chats.get_mut(chat).and_then(VecDeque::pop_front);
+        if job.is_none() {
+            state.chats.remove(chat);
+        }
+        job
+    }
+
+    async fn attempt(&self, job: &mut Job) -> DeliveryResult {
+        let (id, chat) = (job.delivery.id, job.delivery.to.platform_id.clone());
+        if let Some(platform_message) = self.lock().memory.made(id) {
+            return DeliveryResult::Delivered { platform_message };
+        }
+        if job.patience.is_elapsed() {
+            return DeliveryResult::Retry("the chat was busy".to_owned());
+        }
+        let mut plan = match self.begin(&job.delivery) {
+            Ok(plan) => plan,
+            Err(why) => return DeliveryResult::Rejected(why),
+        };
+        while let Some(step) = plan.steps.front().cloned() {
+            if let Some(result) = self.wait(job, &chat).await {
+                return self.stop_at(id, plan, result);
+            }
+            let sending = Sending { api: &self.api, sessions: &self.sessions, uploads: &self.uploads, plan: &plan };
+            match send::step(&sending, &step).await {
+                Ok(message) => {
+                    plan.made(message);
+                }
+                Err(Failure::Slow(length)) => self.pace.pause(&chat, length),
+                Err(Failure::Refused { moved: Some(to), .. }) if plan.chat != json!(to) => {
+                    tracing::warn!(channel = %self.channel, %chat, %to, "the group was made a supergroup and has another id");
+                    self.lock().memory.moved(&chat, to);
+                    plan.chat = json!(to);
+                }
+                Err(failure) => {
+                    let result = self.failed(failure, step.is_repeatable());
+                    return self.stop_at(id, plan, result);
+                }
+            }
+        }
+        let answer = plan.answer().and_then(|message| ForeignId::new("message_id", message.to_string()).ok());
+        self.lock().memory.done(id, &chat, answer.clone(), &plan.texts);
+        DeliveryResult::Delivered { platform_message: answer }
+    }
+
+    /// The plan of a delivery: what is left of it, if it was begun before.
+    fn begin(&self, delivery: &Delivery) -> Result<Plan, String> {
+        let mut state = self.lock();
+        let chat = &delivery.to.platform_id;
+        let stopped = state.memory.go_on(delivery.id);
+        let mut plan = match &stopped {
+            Some(stopped) => stopped.plan.clone(),
+            None => {
+                let parts = match &delivery.act {
+                    DeliveryAct::Edit(message) => state.memory.parts(chat, message),
+                    DeliveryAct::Say | DeliveryAct::Ask(_) | DeliveryAct::React(_) => Vec::new(),
+                };
+                plan::plan(delivery, &parts)?
+            }
+        };
+        if stopped.map_or(delivery.repeated, |stopped| stopped.doubtful) {
+            plan.mark();
+        }
+        if let Some(to) = state.memory.moved_to(chat) {
+            plan.chat = json!(to);
+        }
+        Ok(plan)
+    }
+
+    /// Waits until something may be sent to a chat, or says what becomes of the attempt.
+    async fn wait(&self, job: &mut Job, chat: &ForeignId) -> Option<DeliveryResult> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Some(DeliveryResult::Retry("the channel is being let go".to_owned()));
+        }
+        if !self.line.takes_messages() {
+            return Some(DeliveryResult::NoAdapter);
+        }
+        tokio::select! {
+            biased;
+            () = self.pace.clear(chat) => None,
+            () = &mut job.patience => Some(DeliveryResult::Retry("the server wants a pause".to_owned())),
+        }
+    }
+
+    /// Remembers how far an attempt came.
+    fn stop_at(&self, id: OutboundId, plan: Plan, result: DeliveryResult) -> DeliveryResult {
+        let rest = plan.steps.len();
+        match result {
+            DeliveryResult::Rejected(why) if !plan.ids.is_empty() => {
+                DeliveryResult::Rejected(format!("{why}; {} parts were sent, {rest} were not", plan.ids.len()))
+            }
+            DeliveryResult::Rejected(_) | DeliveryResult::Delivered { .. } => result,
+            DeliveryResult::Uncertain(_)
+            | DeliveryResult::Retry(_)
+            | DeliveryResult::Absent
+            | DeliveryResult::NoAdapter => {
+                let doubtful = matches!(result, DeliveryResult::Uncertain(_));
+                self.lock().memory.stop(id, Stopped { plan, doubtful });
+                result
+            }
+        }
+    }
+
+    /// What a failed call means for its delivery.
+    fn failed(&self, failure: Failure, repeatable: bool) -> DeliveryResult {
+        let words = failure.to_string();
+        match failure {
+            // Nothing goes anywhere: the message waits for the line and not for its turn to fail.
+            Failure::Unreached(_) if !self.line.is_up() => DeliveryResult::NoAdapter,
+            Failure::Unreached(_) | Failure::Trouble(_) | Failure::Conflict(_) | Failure::Slow(_) => {
+                DeliveryResult::Retry(words)
+            }
+            Failure::Unclear(_) | Failure::TooLarge if repeatable => DeliveryResult::Retry(words),
+            Failure::Unclear(_) | Failure::TooLarge => DeliveryResult::Uncertain(words),
+            Failure::Token(_) => {
+                log_line(&self.channel, &self.line, LineState::Down { why: words, sending: false });
+                DeliveryResult::NoAdapter
+            }
+            Failure::Refused { description, .. } => DeliveryResult::Rejected(description),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

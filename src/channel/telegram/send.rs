@@ -1,0 +1,217 @@
+//! One step of a delivery as a call.
+
+use std::path::{Component, Path};
+
+use rustix::fs::{Mode, OFlags, open};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+
+use super::api::{Api, Failure, Upload};
+use super::markup;
+use super::plan::{Plan, Step};
+use super::wire::Sent;
+
+/// Bytes of a file that bots may send.
+const FILE_BYTES_MAX: u64 = 50 << 20;
+/// Bytes of a picture that is shown as one.
+const PHOTO_BYTES_MAX: u64 = 10 << 20;
+/// Endings of pictures that Telegram shows.
+const PHOTOS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+/// UTF-16 code units of a caption.
+const CAPTION_MAX: usize = 1_024;
+
+/// What a step needs.
+pub(super) struct Sending<'a> {
+    pub(super) api: &'a Api,
+    /// Where the files are.
+    pub(super) sessions: &'a Path,
+    /// Files that may be in memory.
+    pub(super) uploads: &'a Semaphore,
+    /// Where it goes.
+    pub(super) plan: &'a Plan,
+}
+
+/// Makes the call of a step; the id of the message that it made or changed.
+pub(super) async fn step(sending: &Sending<'_>, step: &Step) -> Result<Option<i64>, Failure> {
+    match step {
+        Step::Text { text, buttons } => text_message(sending, text, buttons).await.map(Some),
+        Step::File { name, caption } => file(sending, name, caption).await.map(Some),
+        Step::Edit { message, text } => edit(sending, *message, text).await.map(|()| Some(*message)),
+        Step::Remove { message } => {
+            let gone = sending.call::<Value>("deleteMessage", json!({ "message_id": message })).await;
+            match gone {
+                // One that cannot be removed any more is at least not left with the old text.
+                Err(Failure::Refused { moved: None, .. }) => match edit(sending, *message, "…").await {
+                    Ok(()) | Err(Failure::Refused { .. }) => Ok(None),
+                    Err(failure) => Err(failure),
+                },
+                Ok(_) => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        }
+        Step::React { message, emoji } => {
+            let reaction: Vec<Value> = emoji.iter().map(|emoji| json!({ "type": "emoji", "emoji": emoji })).collect();
+            let parameters = json!({ "message_id": message, "reaction": reaction });
+            sending.call::<Value>("setMessageReaction", parameters).await.map(|_| None)
+        }
+    }
+}
+
+impl Sending<'_> {
+    /// Calls a method that does something in the chat.
+    async fn call<T: serde::de::DeserializeOwned>(&self, method: &str, parameters: Value) -> Result<T, Failure> {
+        self.api.call(method, &self.in_chat(parameters)).await
+    }
+
+    fn in_chat(&self, parameters: Value) -> Value {
+        let mut all = Map::from_iter([("chat_id".to_owned(), self.plan.chat.clone())]);
+        if let Value::Object(parameters) = parameters {
+            all.extend(parameters);
+        }
+        Value::Object(all)
+    }
+
+    fn in_topic(&self, mut parameters: Value) -> Value {
+        if let (Some(topic), Some(fields)) = (self.plan.topic, parameters.as_object_mut()) {
+            fields.insert("message_thread_id".to_owned(), json!(topic));
+        }
+        parameters
+    }
+}
+
+async fn text_message(sending: &Sending<'_>, text: &str, buttons: &[Vec<Value>]) -> Result<i64, Failure> {
+    let mut parameters = json!({});
+    if let (false, Some(fields)) = (buttons.is_empty(), parameters.as_object_mut()) {
+        fields.insert("reply_markup".to_owned(), json!({ "inline_keyboard": buttons }));
+    }
+    let parameters = sending.in_topic(parameters);
+    let sent: Sent = worded(sending, "sendMessage", parameters, ["text", "entities"], text).await?;
+    Ok(sent.message_id)
+}
+
+/// Without a keyboard the message loses the one it has.
+async fn edit(sending: &Sending<'_>, message: i64, text: &str) -> Result<(), Failure> {
+    let parameters = json!({ "message_id": message });
+    match done(worded(sending, "editMessageText", parameters.clone(), ["text", "entities"], text).await) {
+        Err(Failure::Refused { description, .. }) if description.contains("no text in the message") => {
+            let mut units = 0;
+            let fits = |c: &char| {
+                units += c.len_utf16();
+                units <= CAPTION_MAX
+            };
+            let caption: String = text.chars().take_while(fits).collect();
+            let keys = ["caption", "caption_entities"];
+            done(worded(sending, "editMessageCaption", parameters, keys, &caption).await)
+        }
+        edited => edited,
+    }
+}
+
+/// Calls a method with a text and what is marked in it. No text is lost because Telegram does not like its marks.
+async fn worded<T: serde::de::DeserializeOwned>(
+    sending: &Sending<'_>,
+    method: &str,
+    parameters: Value,
+    keys: [&str; 2],
+    text: &str,
+) -> Result<T, Failure> {
+    let (marked, plain) = both(sending, parameters, keys, text);
+    match sending.call(method, marked).await {
+        Err(failure) if dislikes_marks(&failure) => sending.call(method, plain).await,
+        answer => answer,
+    }
+}
+
+/// Parameters with a text and its marks, and the same with the text as it was written.
+fn both(sending: &Sending<'_>, parameters: Value, [text_key, marks_key]: [&str; 2], text: &str) -> (Value, Value) {
+    let with = |text: &str, entities: Vec<Value>| {
+        let mut parameters = parameters.clone();
+        if let (Some(fields), false) = (parameters.as_object_mut(), text.is_empty()) {
+            fields.insert(text_key.to_owned(), json!(text));
+            if !entities.is_empty() {
+                fields.insert(marks_key.to_owned(), json!(entities));
+            }
+        }
+        parameters
+    };
+    let shown = if sending.plan.markup { markup::shown(text) } else { markup::plain(text) };
+    (with(&shown.text, shown.entities), with(text, Vec::new()))
+}
+
+fn dislikes_marks(failure: &Failure) -> bool {
+    let Failure::Refused { description, moved: None } = failure else { return false };
+    let description = description.to_lowercase();
+    description.contains("entit") || description.contains("url") || description.contains("text must be non-empty")
+}
+
+/// A message that is like that already is done.
+fn done(edited: Result<Value, Failure>) -> Result<(), Failure> {
+    match edited {
+        Ok(_) => Ok(()),
+        Err(Failure::Refused { description, .. }) if description.contains("message is not modified") => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Sends a file. One that cannot be sent is told about: neither the message nor its other files are lost by it.
+async fn file(sending: &Sending<'_>, name: &str, caption: &str) -> Result<i64, Failure> {
+    // Nobody closes the semaphore.
+    let _place = sending.uploads.acquire().await.map_err(|error| Failure::Trouble(error.to_string()))?;
+    let shown = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let path = sending.sessions.join(name);
+    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    let read =
+        tokio::task::spawn_blocking(move || if inside { read(&path) } else { Err("its name is no name".to_owned()) });
+    let bytes = match read.await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(why)) => return instead(sending, caption, &shown, &why).await,
+        Err(error) => return Err(Failure::Trouble(error.to_string())),
+    };
+    let parameters = sending.in_chat(sending.in_topic(json!({})));
+    let (marked, plain) = both(sending, parameters, ["caption", "caption_entities"], caption);
+    let ending = Path::new(&shown).extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    let picture = ending.is_some_and(|ending| PHOTOS.contains(&ending.as_str()));
+    if picture && bytes.len() as u64 <= PHOTO_BYTES_MAX {
+        let photo = Upload { field: "photo", name: shown.clone(), bytes: bytes.clone() };
+        match sending.api.upload::<Sent>("sendPhoto", &marked, photo).await {
+            // Not every picture can be shown; as a file it can be sent all the same.
+            Err(Failure::Refused { moved: None, .. }) => {}
+            sent => return sent.map(|sent| sent.message_id),
+        }
+    }
+    let document = |bytes| Upload { field: "document", name: shown.clone(), bytes };
+    let spare = if marked == plain { None } else { Some(bytes.clone()) };
+    let sent = match (sending.api.upload::<Sent>("sendDocument", &marked, document(bytes)).await, spare) {
+        (Err(failure), Some(bytes)) if dislikes_marks(&failure) => {
+            sending.api.upload("sendDocument", &plain, document(bytes)).await?
+        }
+        (sent, _) => sent?,
+    };
+    Ok(sent.message_id)
+}
+
+async fn instead(sending: &Sending<'_>, caption: &str, name: &str, why: &str) -> Result<i64, Failure> {
+    let text = format!("{caption}\n\n(the file {name} could not be sent: {why})");
+    text_message(sending, text.trim(), &[]).await
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    use std::io::Read as _;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = open(path, flags, Mode::empty()).map_err(|error| error.to_string())?;
+    let file = std::fs::File::from(opened);
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    if about.len() == 0 {
+        return Err("it is empty".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let (size, max) = (about.len() >> 20, FILE_BYTES_MAX >> 20);
+        return Err(format!("it has {size} MB, and bots may send {max}"));
+    }
+    Ok(bytes)
+}

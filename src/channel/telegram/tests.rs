@@ -1,0 +1,235 @@
+//! The adapter against a server that speaks the Bot API, and has the faults of real ones.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::super::intake::{NotTaken, Pending, Pressed};
+use super::*;
+use crate::model::address::{ForeignId, UserId};
+use crate::model::card::{Button, Card, CardOption, Matter};
+use crate::model::content::{BlobId, RawJson};
+use crate::model::delivery::{DeliveryAct, DeliveryResult};
+use crate::model::id::{ApprovalId, OutboundId};
+use crate::model::input::{InboundEvent, Press};
+use crate::model::report::{Outcome, RouteReport};
+use fake::{Call, FakeTelegram, Fault, TOKEN};
+
+#[path = "../../../tests/it/fake_telegram.rs"]
+mod fake;
+
+mod inbound;
+mod outbound;
+mod secret;
+
+/// What Hearth heard, and what it says.
+#[derive(Default)]
+struct Heard {
+    events: Vec<InboundEvent>,
+    presses: Vec<Press>,
+    kept: Vec<Vec<u8>>,
+    outcomes: Vec<(u64, DeliveryResult)>,
+    reachable: usize,
+    /// What is said to the next events and presses instead of yes.
+    refusals: VecDeque<NotTaken>,
+    full: Option<String>,
+}
+
+#[derive(Default)]
+struct Ears(Mutex<Heard>);
+
+impl Intake for Ears {
+    fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
+        let mut heard = self.0.lock().unwrap();
+        let refusal = heard.refusals.pop_front();
+        let id = event.platform_message.as_ref().unwrap().to_string();
+        if refusal.is_none() {
+            heard.events.push(event);
+        }
+        let report = RouteReport { event: id, chat: None, outcome: Outcome::Routed, reason: None, wirings: vec![] };
+        Box::pin(async move { refusal.map_or(Ok(report), Err) })
+    }
+
+    fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>> {
+        let mut heard = self.0.lock().unwrap();
+        let refusal = heard.refusals.pop_front();
+        if refusal.is_none() {
+            heard.presses.push(press);
+        }
+        let decided = heard.presses.len() == 1;
+        let text = if decided { "Allowed." } else { "Somebody was faster." };
+        Box::pin(async move { refusal.map_or(Ok(Pressed { decided, text: text.into() }), Err) })
+    }
+
+    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
+        let mut heard = self.0.lock().unwrap();
+        let full = heard.full.clone();
+        let blob = BlobId::parse(&format!("{:064x}", bytes.len())).unwrap();
+        heard.kept.push(bytes);
+        Box::pin(async move { full.map_or(Ok(blob), Err) })
+    }
+
+    fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
+        self.0.lock().unwrap().outcomes.push((delivery.number(), result));
+    }
+
+    fn direct_opened(&self, _user: UserId, _chat: Result<ForeignId, String>) {
+        panic!("nobody asks for it");
+    }
+
+    fn reachable(&self) {
+        self.0.lock().unwrap().reachable += 1;
+    }
+}
+
+/// A bot, its server, and a directory with files.
+struct Bench {
+    server: FakeTelegram,
+    ears: Arc<Ears>,
+    bot: Option<Arc<Telegram>>,
+    sessions: tempfile::TempDir,
+    runtime: Runtime,
+}
+
+/// Pauses short enough for tests.
+const QUICK: Times = Times {
+    poll: Duration::from_secs(20),
+    pause: Duration::from_millis(20),
+    pause_max: Duration::from_millis(100),
+    pause_refused: Duration::from_millis(50),
+    patience: Duration::from_secs(4),
+};
+
+impl Bench {
+    /// A bot whose server is up.
+    fn up() -> Self {
+        let bench = Self::new();
+        bench.until("the bot is connected", || bench.heard(|heard| heard.reachable > 0));
+        bench
+    }
+
+    fn new() -> Self {
+        Self::at(FakeTelegram::start(), None)
+    }
+
+    fn at(server: FakeTelegram, url: Option<String>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (ears, sessions) = (Arc::<Ears>::default(), tempfile::tempdir().unwrap());
+        let mut bench = Self { server, ears, bot: None, sessions, runtime };
+        bench.start(url, QUICK);
+        bench
+    }
+
+    /// Starts the bot, again if there was one.
+    fn start(&mut self, url: Option<String>, times: Times) {
+        self.bot = None;
+        let setup = Setup {
+            name: ChannelName::new("telegram").unwrap(),
+            token: TOKEN.to_owned(),
+            base_url: Some(url.unwrap_or_else(|| self.server.url())),
+            sessions: self.sessions.path().to_owned(),
+        };
+        let ears = Arc::clone(&self.ears);
+        self.bot = Some(start_with(setup, ears, self.runtime.handle(), times).unwrap());
+    }
+
+    fn bot(&self) -> &Telegram {
+        self.bot.as_ref().unwrap()
+    }
+
+    fn heard<T>(&self, look: impl FnOnce(&mut Heard) -> T) -> T {
+        look(&mut self.ears.0.lock().unwrap())
+    }
+
+    /// Waits for something that has to happen.
+    fn until(&self, what: &str, happened: impl Fn() -> bool) {
+        for _ in 0..6_000 {
+            if happened() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("{what}: not in 30 s; {:?}", self.bot.as_ref().map(|bot| bot.state()));
+    }
+
+    /// Delivers and waits for the outcome.
+    fn deliver(&self, delivery: Delivery) -> DeliveryResult {
+        let before = self.heard(|heard| heard.outcomes.len());
+        self.bot().deliver(delivery);
+        self.outcome(before)
+    }
+
+    /// Waits for the outcome with this position.
+    fn outcome(&self, at: usize) -> DeliveryResult {
+        self.until("an outcome", || self.heard(|heard| heard.outcomes.len() > at));
+        self.heard(|heard| heard.outcomes[at].1.clone())
+    }
+
+    /// Calls of a method.
+    fn calls(&self, method: &str) -> Vec<Call> {
+        self.server.calls(method)
+    }
+
+    /// Ids of the messages that came in, in order.
+    fn taken(&self) -> Vec<String> {
+        self.heard(|heard| heard.events.iter().map(|e| e.platform_message.as_ref().unwrap().to_string()).collect())
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.bot = None;
+    }
+}
+
+fn id(text: impl ToString) -> ForeignId {
+    ForeignId::new("id", text.to_string()).unwrap()
+}
+
+fn at(chat: i64) -> Address {
+    Address { channel: ChannelName::new("telegram").unwrap(), platform_id: id(chat), thread: None }
+}
+
+fn delivery(number: u64, act: DeliveryAct, text: &str) -> Delivery {
+    Delivery {
+        id: OutboundId::new(number),
+        to: at(123),
+        act,
+        repeated: false,
+        speaker: Some("main".into()),
+        in_reply_to: None,
+        text: text.into(),
+        content: RawJson::trusted("{}".into()),
+        files: vec![],
+    }
+}
+
+fn say(number: u64, text: &str) -> Delivery {
+    delivery(number, DeliveryAct::Say, text)
+}
+
+fn delivered(message: i64) -> DeliveryResult {
+    DeliveryResult::Delivered { platform_message: Some(id(message)) }
+}
+
+/// A message of Ann.
+fn message(chat: i64, number: i64, text: &str) -> Value {
+    json!({"message": {
+        "message_id": number, "date": 1_700_000_000, "text": text,
+        "from": {"id": 123, "is_bot": false, "first_name": "Ann"},
+        "chat": {"id": chat, "type": if chat > 0 { "private" } else { "group" }, "title": "T"},
+    }})
+}
+
+fn card() -> Card {
+    let option = |label: &str| CardOption { label: label.into(), chosen: format!("{label}!"), value: label.into() };
+    Card {
+        matter: Matter::Approval(ApprovalId::new(12)),
+        nonce: 0xbeef,
+        title: "New sender".into(),
+        body: "Allow?".into(),
+        options: vec![option("Allow"), option("Deny")],
+    }
+}

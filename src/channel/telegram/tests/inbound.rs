@@ -1,0 +1,232 @@
+//! What comes in: everything once it is committed, nothing before.
+
+use super::*;
+
+#[test]
+fn updates_are_confirmed_only_after_they_were_taken_in() {
+    let bench = Bench::up();
+    let later = || NotTaken::Later("no room".into());
+    bench.heard(|heard| heard.refusals.extend([later(), later(), later()]));
+    let number = bench.server.happens(message(123, 7, "hello"));
+    bench.until("it was offered", || bench.heard(|heard| heard.refusals.len() < 3));
+    assert_eq!(bench.server.unconfirmed(), [number]);
+    bench.until("it is confirmed", || bench.server.unconfirmed().is_empty());
+    assert_eq!(bench.taken(), ["7"], "once, after as many refusals as there were");
+    let asked = bench.calls("getUpdates").pop().unwrap().parameters;
+    assert_eq!(asked["offset"], number + 1);
+    assert_eq!(asked["allowed_updates"], json!(["message", "channel_post", "callback_query"]));
+}
+
+#[test]
+fn one_that_is_refused_for_ever_holds_nobody_up() {
+    let bench = Bench::up();
+    bench.heard(|heard| heard.refusals.push_back(NotTaken::Refused("never".into())));
+    bench.server.happens(message(123, 7, "bad"));
+    bench.server.happens(message(123, 8, "good"));
+    bench.until("both are over", || bench.server.unconfirmed().is_empty() && bench.taken() == ["8"]);
+}
+
+#[test]
+fn the_order_within_a_chat_is_kept_and_a_slow_chat_holds_no_other() {
+    let bench = Bench::up();
+    bench.server.has_file("slow", "voice/f.oga", b"sound".to_vec());
+    bench.server.fails("getFile", [Fault::Delay(Duration::from_millis(700))]);
+    let mut voice = message(-5, 1, "");
+    voice["message"]["voice"] = json!({"file_id": "slow", "duration": 1});
+    bench.server.happens(voice);
+    for number in 2..5 {
+        bench.server.happens(message(-5, number, "x"));
+    }
+    bench.server.happens(message(-6, 9, "quick"));
+    bench.until("all are taken", || bench.taken().len() == 5);
+    let taken = bench.taken();
+    let slow: Vec<&str> = taken.iter().map(String::as_str).filter(|number| *number != "9").collect();
+    assert_eq!(slow, ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn updates_of_unknown_kinds_and_forms_are_passed_over() {
+    let bench = Bench::up();
+    bench.server.happens(json!({"purchased_paid_media": {"from": {"id": 1}}}));
+    bench.server.happens(json!({"message": {"message_id": "seven"}}));
+    bench.server.happens(json!({"message": null}));
+    bench.server.happens(json!({"message": message(123, 6, "x")["message"], "edited_message": 3}));
+    bench.server.happens(json!({"callback_query": {"id": 4}}));
+    bench.server.again(99_999, json!(["no update"]));
+    bench.server.happens(json!({"channel_post": {"message_id": 8, "date": 1, "text": "news",
+        "chat": {"id": -100, "type": "channel", "title": "News"}}}));
+    // They are of two chats, which are taken in beside each other.
+    bench.until("what can be read is taken", || bench.taken().len() == 2);
+    let mut taken = bench.taken();
+    taken.sort();
+    assert_eq!(taken, ["6", "8"]);
+}
+
+#[test]
+fn an_update_that_comes_again_is_handed_over_again_with_the_same_id() {
+    let mut bench = Bench::up();
+    let number = bench.server.happens(message(123, 7, "hello"));
+    bench.until("it is taken", || bench.taken() == ["7"]);
+    bench.start(None, QUICK);
+    bench.server.again(number, message(123, 7, "hello"));
+    bench.until("it is taken again", || bench.taken() == ["7", "7"]);
+}
+
+#[test]
+fn answers_that_are_lost_broken_or_huge_are_asked_for_again() {
+    let server = FakeTelegram::start();
+    let slow = json!({"retry_after": 0});
+    server
+        .fails("getMe", [Fault::Close, Fault::Error(502, "Bad Gateway", json!({})), Fault::Say(200, "<html>".into())]);
+    server.fails(
+        "getUpdates",
+        [
+            Fault::LoseAnswer,
+            Fault::Say(200, "{\"ok\": true, \"result\": [{\"upd".into()),
+            Fault::Say(200, "{\"ok\":true,\"result\":{\"a\":1}}".into()),
+            Fault::Say(502, "<html>bad gateway</html>".into()),
+            Fault::Error(429, "Too Many Requests", slow),
+            Fault::Say(200, format!("{{\"ok\":true,\"result\":[\"{}\"]}}", "x".repeat(17 << 20))),
+            Fault::Say(200, "{\"ok\":true,\"result\":[{\"no\":\"number\"}]}".into()),
+        ],
+    );
+    server.happens(message(123, 7, "hello"));
+    let bench = Bench::at(server, None);
+    bench.until("it is taken", || bench.taken() == ["7"]);
+    assert_eq!(bench.bot().state(), State::Up);
+    let limits = bench.calls("getUpdates").into_iter().map(|call| call.parameters["limit"].as_u64().unwrap());
+    assert!(limits.collect::<Vec<_>>().contains(&1), "less is asked for after an answer that was too large");
+}
+
+#[test]
+fn files_are_kept_before_their_message_is_taken() {
+    let bench = Bench::up();
+    bench.server.has_file("p", "photos/file 1.jpg", vec![7; 5_000]);
+    let mut photo = message(123, 7, "");
+    photo["message"]["photo"] = json!([{"file_id": "p", "width": 10, "height": 10, "file_size": 5_000}]);
+    photo["message"]["caption"] = json!("look");
+    bench.server.happens(photo);
+    bench.until("it is taken", || bench.taken() == ["7"]);
+    let attachments = bench.heard(|heard| heard.events[0].attachments.clone());
+    assert_eq!(attachments.len(), 1);
+    let photo = &attachments[0];
+    assert_eq!((photo.name.as_str(), photo.size, photo.mime.as_deref()), ("photo-7.jpg", 5_000, Some("image/jpeg")));
+    assert!(photo.blob.is_ok());
+    assert_eq!(bench.heard(|heard| heard.kept.clone()), [vec![7; 5_000]]);
+}
+
+#[test]
+fn a_file_that_cannot_be_had_says_why_and_its_message_is_taken() {
+    let bench = Bench::up();
+    bench.server.has_file("big", "documents/big", vec![0; (20 << 20) + 1]);
+    bench.server.has_file("local", "/var/lib/bot/file", vec![1]);
+    bench.server.has_file("outside", "documents/../../etc", vec![1]);
+    bench.server.has_file("kept", "documents/kept", vec![1]);
+    let document = |number: i64, file: Value| {
+        let mut document = message(123, number, "");
+        document["message"]["document"] = file;
+        document
+    };
+    let rows = [
+        (json!({"file_id": "none", "file_name": "a"}), "invalid file_id"),
+        (json!({"file_id": "big", "file_name": "a", "file_size": 1}), "larger than the 20 MB"),
+        (json!({"file_id": "told", "file_name": "a", "file_size": 30_000_000}), "larger than the 20 MB"),
+        (json!({"file_id": "local", "file_name": "a"}), "only its own machine"),
+        (json!({"file_id": "outside", "file_name": "a"}), "only its own machine"),
+    ];
+    for (number, (file, why)) in (10_i64..).zip(rows) {
+        bench.server.happens(document(number, file.clone()));
+        bench.until("it is taken", || bench.taken().last() == Some(&number.to_string()));
+        let blob = bench.heard(|heard| heard.events.last().unwrap().attachments[0].blob.clone());
+        let said = blob.unwrap_err();
+        assert!(said.contains(why) && !said.contains(TOKEN), "{file}: {said}");
+    }
+    bench.heard(|heard| heard.full = Some("the disk is full".into()));
+    bench.server.happens(document(50, json!({"file_id": "kept", "file_name": "a"})));
+    bench.until("it is taken", || bench.taken().last().map(String::as_str) == Some("50"));
+    let blob = bench.heard(|heard| heard.events.last().unwrap().attachments[0].blob.clone());
+    assert_eq!(blob, Err("the disk is full".to_owned()));
+}
+
+/// Ann presses a button.
+fn press(data: Value, under: Value) -> Value {
+    json!({"callback_query": {"id": "cq1", "from": {"id": 123, "is_bot": false, "first_name": "Ann"},
+        "chat_instance": "1", "data": data, "message": under}})
+}
+
+#[test]
+fn a_pressed_button_is_taken_in_and_answered() {
+    let bench = Bench::up();
+    let data = json!(card().button(1).to_string());
+    let under = json!({"message_id": 5, "date": 1, "chat": {"id": -5, "type": "supergroup"}, "text": "Allow?",
+        "is_topic_message": true, "message_thread_id": 42});
+    bench.heard(|heard| heard.refusals.push_back(NotTaken::Later("busy".into())));
+    bench.server.happens(press(data.clone(), under));
+    bench.until("it is answered", || bench.calls("answerCallbackQuery").len() == 1);
+    let mut place = at(-5);
+    place.thread = Some(id(42));
+    let by = UserId::parse("telegram:123").unwrap();
+    let button = Button { matter: Matter::Approval(ApprovalId::new(12)), nonce: 0xbeef, option: 1 };
+    assert_eq!(bench.heard(|heard| heard.presses.clone()), [Press { by: by.clone(), at: place, button }]);
+    let answer = bench.calls("answerCallbackQuery").pop().unwrap().parameters;
+    assert_eq!(answer, json!({"callback_query_id": "cq1", "text": "Allowed.", "show_alert": false}));
+
+    // A message that is too old has nothing but its chat.
+    bench.server.happens(press(data, json!({"message_id": 5, "date": 0, "chat": {"id": 123, "type": "private"}})));
+    bench.until("it is answered", || bench.calls("answerCallbackQuery").len() == 2);
+    assert_eq!(bench.heard(|heard| heard.presses.last().cloned()), Some(Press { by, at: at(123), button }));
+    let answer = bench.calls("answerCallbackQuery").pop().unwrap().parameters;
+    assert_eq!((&answer["text"], &answer["show_alert"]), (&json!("Somebody was faster."), &json!(true)));
+}
+
+#[test]
+fn buttons_that_are_not_ours_are_answered_and_nothing_else() {
+    let bench = Bench::up();
+    let under = json!({"message_id": 5, "date": 1, "chat": {"id": 123, "type": "private"}});
+    bench.server.fails("answerCallbackQuery", [Fault::Error(400, "Bad Request: query is too old", json!({}))]);
+    for data in [json!("ncq:appr-1:0"), json!(null), json!("ap12.beef.1"), json!("")] {
+        bench.server.happens(press(data, under.clone()));
+    }
+    bench.server.happens(press(json!(card().button(0).to_string()), json!(null)));
+    bench.until("they are answered", || bench.calls("answerCallbackQuery").len() == 5);
+    assert!(bench.heard(|heard| heard.presses.is_empty()));
+    bench.until("they are confirmed", || bench.server.unconfirmed().is_empty());
+}
+
+#[test]
+fn a_server_that_does_not_take_the_token_is_asked_until_it_does() {
+    let server = FakeTelegram::start();
+    server.takes("another");
+    server.happens(message(123, 7, "hello"));
+    let bench = Bench::at(server, None);
+    bench.until("it is seen", || matches!(bench.bot().state(), State::Down { sending: false, .. }));
+    assert_eq!(bench.bot().trouble().unwrap(), "the server does not accept the token: Unauthorized");
+    assert_eq!(bench.deliver(say(1, "hi")), DeliveryResult::NoAdapter);
+    assert!(bench.calls("sendMessage").is_empty());
+    bench.server.takes(TOKEN);
+    bench.until("it works", || bench.heard(|heard| heard.reachable == 1) && bench.taken() == ["7"]);
+    assert_eq!((bench.bot().trouble(), bench.deliver(say(1, "hi"))), (None, delivered(100)));
+}
+
+#[test]
+fn two_that_take_the_same_updates_are_visible_and_messages_go_out_all_the_same() {
+    let server = FakeTelegram::start();
+    let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
+    server.fails("getUpdates", std::iter::repeat_n(Fault::Error(409, words, json!({})), 8));
+    let bench = Bench::at(server, None);
+    bench.until("it is seen", || matches!(bench.bot().state(), State::Down { sending: true, .. }));
+    assert!(bench.bot().trouble().unwrap().contains("only one bot instance"));
+    assert_eq!(bench.deliver(say(1, "hi")), delivered(100));
+    bench.until("it is over", || bench.bot().state() == State::Up);
+}
+
+#[test]
+fn nothing_is_taken_after_the_end() {
+    let bench = Bench::up();
+    bench.bot().shut_down();
+    let number = bench.server.happens(message(123, 7, "hello"));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((bench.taken().len(), bench.server.unconfirmed()), (0, vec![number]));
+    assert!(matches!(bench.deliver(say(1, "hi")), DeliveryResult::Retry(_)));
+    assert!(bench.server.shown(123).is_empty());
+}

@@ -1,0 +1,263 @@
+//! What goes out: what people see, counted.
+
+use super::*;
+use crate::channel::telegram::plan::AGAIN;
+
+#[test]
+fn a_message_goes_to_its_chat_and_topic() {
+    let bench = Bench::up();
+    let mut hi = say(1, "hi");
+    hi.to = Address { thread: Some(id(42)), ..at(-5) };
+    assert_eq!(bench.deliver(hi), delivered(100));
+    let call = bench.calls("sendMessage").pop().unwrap();
+    assert_eq!(call.parameters, json!({"chat_id": -5, "text": "hi", "message_thread_id": 42}));
+    assert!(matches!(bench.deliver(Delivery { to: Address { platform_id: id("chat:-5"), ..at(1) }, ..say(2, "hi") }),
+        DeliveryResult::Rejected(why) if why == "the chat has no id of Telegram"));
+}
+
+#[test]
+fn markdown_of_agents_is_shown_and_never_fails_a_message() {
+    let bench = Bench::up();
+    assert_eq!(bench.deliver(say(1, "**now** `x`")), delivered(100));
+    let marked = bench.calls("sendMessage").pop().unwrap().parameters;
+    let entities = json!([{"type": "bold", "offset": 0, "length": 3}, {"type": "code", "offset": 4, "length": 1}]);
+    assert_eq!(marked, json!({"chat_id": 123, "text": "now x", "entities": entities}));
+    let words = "Bad Request: can't parse entities: unsupported";
+    bench.server.fails("sendMessage", [Fault::Error(400, words, json!({}))]);
+    assert_eq!(bench.deliver(say(2, "**now**")), delivered(101));
+    assert_eq!(bench.server.shown(123), ["now x", "**now**"]);
+    assert_eq!(bench.deliver(Delivery { speaker: None, ..say(3, "**Hearth**") }), delivered(102));
+    let mut title = card();
+    title.title = "[free](https://x.example)".into();
+    assert_eq!(bench.deliver(delivery(4, DeliveryAct::Ask(title), "")), delivered(103));
+    assert_eq!(bench.server.shown(123)[2..], ["**Hearth**", "[free](https://x.example)\n\nAllow?"]);
+    assert_eq!(bench.deliver(delivery(5, DeliveryAct::Edit(id(100)), "*later*")), delivered(100));
+    assert_eq!(bench.server.shown(123)[0], "later");
+}
+
+#[test]
+fn failures_are_told_apart() {
+    let bench = Bench::up();
+    let error = |code, words| Fault::Error(code, words, json!({}));
+    let retry = |why: &str| DeliveryResult::Retry(why.into());
+    let rejected = |why: &str| DeliveryResult::Rejected(why.into());
+    let rows = [
+        (error(400, "Bad Request: chat not found"), rejected("Bad Request: chat not found")),
+        (error(403, "Forbidden: bot was blocked by the user"), rejected("Forbidden: bot was blocked by the user")),
+        (error(404, "Not Found: method not found"), rejected("Not Found: method not found")),
+        (error(500, "Internal Server Error"), retry("the server has trouble: Internal Server Error")),
+        (Fault::Error(502, "Bad Gateway", json!({})), retry("the server has trouble: Bad Gateway")),
+    ];
+    for (number, (fault, expected)) in (1_u64..).zip(rows) {
+        bench.server.fails("sendMessage", [fault]);
+        assert_eq!(bench.deliver(say(number, "hi")), expected);
+    }
+    let unclear = [
+        Fault::LoseAnswer,
+        Fault::Close,
+        error(504, "Gateway Timeout"),
+        Fault::Say(200, "<html>ok</html>".into()),
+        Fault::Say(200, "{\"ok\":true,\"result\":{\"message\":1}}".into()),
+    ];
+    for (number, fault) in (50_u64..).zip(unclear) {
+        bench.server.fails("sendMessage", [fault.clone()]);
+        let result = bench.deliver(say(number, "hi"));
+        assert!(matches!(result, DeliveryResult::Uncertain(_)), "{fault:?}: {result:?}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_was_sent_nothing() {
+    let gone = FakeTelegram::start().url();
+    let bench = Bench::at(FakeTelegram::start(), Some(gone));
+    bench.until("it is seen", || matches!(bench.bot().state(), State::Down { sending: true, .. }));
+    assert_eq!(bench.deliver(say(1, "hi")), DeliveryResult::NoAdapter, "it waits for the line");
+}
+
+#[test]
+fn a_pause_that_the_server_asks_for_is_kept_and_holds_no_other_chat() {
+    let bench = Bench::up();
+    let slow = |seconds| Fault::Error(429, "Too Many Requests: retry later", json!({"retry_after": seconds}));
+    bench.server.fails("sendMessage", [slow(1)]);
+    bench.bot().deliver(say(1, "first"));
+    bench.until("the pause began", || bench.calls("sendMessage").len() == 1);
+    bench.bot().deliver(say(2, "second"));
+    let other = Delivery { to: at(9), ..say(3, "other") };
+    assert_eq!(bench.deliver(other), delivered(100), "at once");
+    assert_eq!(bench.server.shown(123), Vec::<String>::new());
+    bench.until("both are out", || bench.heard(|heard| heard.outcomes.len() == 3));
+    assert_eq!(bench.server.shown(123), ["first", "second"]);
+    assert_eq!(bench.calls("sendMessage").len(), 4, "nobody knocked in the meantime");
+
+    // A pause that is longer than an attempt may take: the engine is told, and may ask as often as it likes.
+    bench.server.fails("sendMessage", [slow(6)]);
+    let waits = DeliveryResult::Retry("the server wants a pause".into());
+    assert_eq!(bench.deliver(say(4, "late")), waits);
+    assert_eq!(bench.deliver(say(4, "late")), delivered(102));
+    assert_eq!(bench.calls("sendMessage").len(), 6);
+}
+
+#[test]
+fn when_two_chats_have_to_pause_all_do() {
+    let bench = Bench::up();
+    let slow = || Fault::Error(429, "Too Many Requests", json!({"retry_after": 1}));
+    bench.server.fails("sendMessage", [slow(), slow()]);
+    bench.bot().deliver(say(1, "a"));
+    bench.bot().deliver(Delivery { to: at(8), ..say(2, "b") });
+    bench.until("both pause", || bench.calls("sendMessage").len() == 2);
+    std::thread::sleep(Duration::from_millis(50));
+    bench.bot().deliver(Delivery { to: at(9), ..say(3, "c") });
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(bench.calls("sendMessage").len(), 2);
+    bench.until("all are out", || bench.heard(|heard| heard.outcomes.len() == 3));
+}
+
+#[test]
+fn of_a_long_message_only_what_is_missing_is_sent_again() {
+    let bench = Bench::up();
+    let (a, b, c) = ("a".repeat(4_000), "b".repeat(4_000), "c".repeat(10));
+    let long = format!("{a}{b}{c}");
+    let trouble = Fault::Error(500, "Internal Server Error", json!({}));
+    bench.server.fails("sendMessage", [Fault::Delay(Duration::ZERO), trouble]);
+    assert!(matches!(bench.deliver(say(1, &long)), DeliveryResult::Retry(_)));
+    assert_eq!(bench.server.shown(123), [a.as_str()]);
+    assert_eq!(bench.deliver(say(1, &long)), delivered(100), "the first part stands for all");
+    assert_eq!(bench.server.shown(123), [a.as_str(), &b, &c]);
+
+    // What is in doubt is sent again and says so; what is not in doubt is neither.
+    bench.server.fails("sendMessage", [Fault::Delay(Duration::ZERO), Fault::LoseAnswer]);
+    assert!(matches!(bench.deliver(say(2, &long)), DeliveryResult::Uncertain(_)));
+    let again = Delivery { repeated: true, ..say(2, &long) };
+    assert_eq!(bench.deliver(again), delivered(103));
+    assert_eq!(bench.server.shown(123)[3..], [a.clone(), b.clone(), format!("{AGAIN}{b}"), c.clone()]);
+
+    // Of an earlier run nothing is known.
+    let repeated = Delivery { repeated: true, ..say(3, "hi") };
+    assert_eq!(bench.deliver(repeated), delivered(107));
+    assert_eq!(bench.server.shown(123)[7], format!("{AGAIN}hi"));
+}
+
+#[test]
+fn a_part_that_is_refused_says_how_far_it_came() {
+    let bench = Bench::up();
+    let refused = Fault::Error(400, "Bad Request: no", json!({}));
+    bench.server.fails("sendMessage", [Fault::Delay(Duration::ZERO), refused]);
+    let long = "x".repeat(9_000);
+    let expected = "Bad Request: no; 1 parts were sent, 2 were not".to_owned();
+    assert_eq!(bench.deliver(say(1, &long)), DeliveryResult::Rejected(expected));
+}
+
+#[test]
+fn a_delivery_that_is_under_way_or_was_made_is_not_made_again() {
+    let bench = Bench::up();
+    bench.server.fails("sendMessage", [Fault::Delay(Duration::from_millis(400))]);
+    bench.bot().deliver(say(1, "hi"));
+    bench.until("it is under way", || bench.calls("sendMessage").len() == 1);
+    bench.bot().deliver(Delivery { repeated: true, ..say(1, "hi") });
+    assert_eq!(bench.outcome(0), delivered(100));
+    assert_eq!(bench.deliver(Delivery { repeated: true, ..say(1, "hi") }), delivered(100));
+    assert_eq!((bench.server.shown(123), bench.heard(|heard| heard.outcomes.len())), (vec!["hi".to_owned()], 2));
+}
+
+#[test]
+fn edits_change_all_parts_and_take_the_buttons_away() {
+    let bench = Bench::up();
+    assert_eq!(bench.deliver(delivery(1, DeliveryAct::Ask(card()), "")), delivered(100));
+    let shown = bench.server.message(123, 100).unwrap();
+    assert_eq!(shown["text"], "New sender\n\nAllow?");
+    assert_eq!(
+        shown["reply_markup"]["inline_keyboard"],
+        json!([[
+            {"text": "Allow", "callback_data": "ap12.000000000000beef.0"},
+            {"text": "Deny", "callback_data": "ap12.000000000000beef.1"},
+        ]])
+    );
+    let edit = |number, message: i64, text: &str| delivery(number, DeliveryAct::Edit(id(message)), text);
+    assert_eq!(bench.deliver(edit(2, 100, "New sender\n\nAllow!")), delivered(100));
+    assert!(bench.server.message(123, 100).unwrap()["reply_markup"].is_null());
+    assert_eq!(bench.deliver(edit(3, 100, "New sender\n\nAllow!")), delivered(100), "not modified is done");
+
+    let (a, b) = ("a".repeat(4_000), "b".repeat(10));
+    assert_eq!(bench.deliver(say(4, &format!("{a}{b}"))), delivered(101));
+    assert_eq!(bench.deliver(edit(5, 101, "short")), delivered(101));
+    assert_eq!(bench.server.shown(123)[1..], ["short"]);
+    assert_eq!(bench.deliver(edit(6, 101, &format!("{b}{a}"))), delivered(101));
+    assert_eq!(bench.server.shown(123).len(), 3);
+
+    let rejected = "Bad Request: message to edit not found".to_owned();
+    assert_eq!(bench.deliver(edit(7, 999, "x")), DeliveryResult::Rejected(rejected));
+    bench.server.fails("editMessageText", [Fault::LoseAnswer]);
+    assert!(matches!(bench.deliver(edit(8, 101, "y")), DeliveryResult::Retry(_)), "an edit can be repeated");
+}
+
+#[test]
+fn reactions_are_set() {
+    let bench = Bench::up();
+    let react = delivery(1, DeliveryAct::React(id(7)), "thumbs_up");
+    assert_eq!(bench.deliver(react), DeliveryResult::Delivered { platform_message: None });
+    let call = bench.calls("setMessageReaction").pop().unwrap();
+    assert_eq!(
+        call.parameters,
+        json!({"chat_id": 123, "message_id": 7, "reaction": [{"type": "emoji", "emoji": "👍"}]})
+    );
+}
+
+#[test]
+fn files_go_out_as_pictures_and_documents() {
+    let bench = Bench::up();
+    let dir = bench.sessions.path().join("se1");
+    std::fs::create_dir(&dir).unwrap();
+    for (name, bytes) in [("a.png", "png"), ("b \"x\" ü.txt", "text"), ("empty.txt", "")] {
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+    std::fs::File::create(dir.join("huge.bin")).unwrap().set_len((50 << 20) + 1).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", dir.join("link.txt")).unwrap();
+    let with = |number, text: &str, files: &[&str]| Delivery {
+        files: files.iter().map(|name| (*name).to_owned()).collect(),
+        ..say(number, text)
+    };
+    assert_eq!(bench.deliver(with(1, "see", &["se1/a.png", "se1/b \"x\" ü.txt"])), delivered(100));
+    let photo = bench.calls("sendPhoto").pop().unwrap();
+    assert_eq!(photo.parameters, json!({"chat_id": 123, "caption": "see"}));
+    assert_eq!(photo.files, [("photo".to_owned(), "a.png".to_owned(), b"png".to_vec())]);
+    let document = bench.calls("sendDocument").pop().unwrap();
+    assert_eq!((document.files[0].0.as_str(), document.files[0].2.as_slice()), ("document", b"text".as_slice()));
+
+    bench.server.fails("sendPhoto", [Fault::Error(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", json!({}))]);
+    assert_eq!(bench.deliver(with(2, "", &["se1/a.png"])), delivered(102));
+    assert_eq!(bench.calls("sendDocument").pop().unwrap().files[0].1, "a.png");
+
+    let files = ["se1/gone", "se1/link.txt", "se1/huge.bin", "se1/empty.txt", "../out", "/etc/passwd", "se1/a.png"];
+    assert_eq!(bench.deliver(with(3, "see", &files)), delivered(103));
+    let shown = bench.server.shown(123);
+    assert!(shown[3].starts_with("see\n\n(the file gone could not be sent: "), "{shown:?}");
+    assert!(shown[4..9].iter().all(|text| text.starts_with("(the file ")), "{shown:?}");
+    assert!(shown[5].contains("it has 50 MB, and bots may send 50"), "{shown:?}");
+    assert_eq!(bench.calls("sendPhoto").pop().unwrap().files[0].1, "a.png", "the others are sent");
+}
+
+#[test]
+fn a_group_that_got_another_id_is_followed() {
+    let bench = Bench::up();
+    let words = "Bad Request: group chat was upgraded to a supergroup chat";
+    bench.server.fails("sendMessage", [Fault::Error(400, words, json!({"migrate_to_chat_id": -1_009}))]);
+    let hi = |number| Delivery { to: at(-9), ..say(number, "hi") };
+    assert_eq!(bench.deliver(hi(1)), delivered(100));
+    assert_eq!(bench.deliver(hi(2)), delivered(101));
+    assert_eq!((bench.server.shown(-1_009).len(), bench.server.shown(-9).len()), (2, 0));
+}
+
+#[test]
+fn typing_is_shown_until_the_answer() {
+    let bench = Bench::up();
+    let place = Address { thread: Some(id(42)), ..at(-5) };
+    bench.bot().typing(SessionId::new(1), &place);
+    bench.until("it is shown", || bench.calls("sendChatAction").len() == 1);
+    let sign = bench.calls("sendChatAction").pop().unwrap().parameters;
+    assert_eq!(sign, json!({"chat_id": -5, "action": "typing", "message_thread_id": 42}));
+    bench.until("it is shown again", || bench.calls("sendChatAction").len() == 2);
+    bench.deliver(Delivery { to: place, ..say(1, "hi") });
+    let shown = bench.calls("sendChatAction").len();
+    std::thread::sleep(Duration::from_millis(4_500));
+    assert_eq!(bench.calls("sendChatAction").len(), shown);
+}

@@ -1,0 +1,139 @@
+//! Deliveries: from what the engine wants to what became of it, within the time an attempt has.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{Mode, OFlags, open};
+
+use super::post::{Receiver, Sent};
+use super::wire::{self, FileShape};
+use crate::model::address::{ForeignId, UserId};
+use crate::model::delivery::{Delivery, DeliveryResult};
+
+/// Requests of one attempt: a second one after a pause that the receiver asked for.
+const REQUESTS_MAX: u32 = 2;
+/// Bytes of all files of a message.
+const FILES_BYTES_MAX: u64 = 24 * 1_024 * 1_024;
+
+/// Delivers.
+pub(super) async fn deliver(receiver: &Receiver, sessions: &Path, delivery: &Delivery) -> DeliveryResult {
+    match exchange(receiver, Body::Delivery(sessions, delivery)).await {
+        Sent::Taken(answer) => DeliveryResult::Delivered { platform_message: wire::id_in(&answer, "messageId") },
+        Sent::Later(why) => DeliveryResult::Retry(why),
+        // A receiver that can do everything but 501 of it lacks something; neither will be different next time.
+        Sent::Unknown(why) | Sent::Refused(why) => DeliveryResult::Rejected(why),
+        Sent::Lost(why) => DeliveryResult::Uncertain(why),
+    }
+}
+
+/// Finds out where somebody is reached. A receiver that has no such question writes to people by their ids.
+pub(super) async fn open_direct(receiver: &Receiver, user: &UserId) -> Result<ForeignId, String> {
+    match exchange(receiver, Body::Text(wire::open_direct(user))).await {
+        Sent::Taken(answer) => {
+            let missing = || "the receiver did not say where: its answer has no platformId".to_owned();
+            wire::id_in(&answer, "platformId").ok_or_else(missing)
+        }
+        Sent::Unknown(_) => Ok(user.handle().clone()),
+        Sent::Later(why) | Sent::Refused(why) | Sent::Lost(why) => Err(why),
+    }
+}
+
+/// Sends a body in the time an attempt has, once more if the receiver asks for a short pause.
+pub(super) async fn exchange(receiver: &Receiver, body: Body<'_>) -> Sent {
+    let asking = AtomicBool::new(false);
+    let tries = async {
+        let mut requests = 0;
+        loop {
+            let turn = match receiver.turn().await {
+                Ok(turn) => turn,
+                Err(why) => return Sent::Later(why),
+            };
+            let text = match body.text().await {
+                Ok(text) => text,
+                Err(why) => return Sent::Later(why),
+            };
+            asking.store(true, Ordering::Relaxed);
+            let sent = receiver.send(text).await;
+            asking.store(false, Ordering::Relaxed);
+            drop(turn);
+            requests += 1;
+            let again = matches!(sent, Sent::Later(_)) && receiver.pause.lasts() && requests < REQUESTS_MAX;
+            if !again {
+                return sent;
+            }
+        }
+    };
+    match tokio::time::timeout(receiver.patience, tries).await {
+        Ok(sent) => sent,
+        Err(_) if asking.load(Ordering::Relaxed) => {
+            receiver.note(Sent::Lost(format!("there was no answer within {:?}", receiver.patience)))
+        }
+        Err(_) => Sent::Later("its turn did not come in time".to_owned()),
+    }
+}
+
+/// What is sent. A delivery with files is read when its turn has come, so that not many of them are in memory.
+pub(super) enum Body<'a> {
+    Text(String),
+    Delivery(&'a Path, &'a Delivery),
+}
+
+impl Body<'_> {
+    async fn text(&self) -> Result<String, String> {
+        let (sessions, delivery) = match self {
+            Self::Text(text) => return Ok(text.clone()),
+            Self::Delivery(sessions, delivery) => (sessions, delivery),
+        };
+        let files = if delivery.files.is_empty() {
+            Vec::new()
+        } else {
+            let (sessions, names) = (sessions.to_path_buf(), delivery.files.clone());
+            let read = tokio::task::spawn_blocking(move || files(&sessions, &names));
+            read.await.map_err(|error| error.to_string())?
+        };
+        wire::delivery(delivery, files).map_err(|error| error.to_string())
+    }
+}
+
+fn files(sessions: &Path, names: &[String]) -> Vec<FileShape> {
+    let mut room = FILES_BYTES_MAX;
+    let file = |name: &String| {
+        let shown = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        match read(sessions, name, room) {
+            Ok(bytes) => {
+                let size = bytes.len() as u64;
+                room = room.saturating_sub(size);
+                FileShape { name: shown, size, data: Some(STANDARD.encode(bytes)), error: None }
+            }
+            Err(why) => {
+                tracing::warn!(why, "a file of a message cannot be sent");
+                FileShape { name: shown, size: 0, data: None, error: Some(why) }
+            }
+        }
+    };
+    names.iter().map(file).collect()
+}
+
+/// Reads a file that was kept to be sent. Names are relative and go nowhere else, and no link is followed.
+fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
+    use std::io::Read as _;
+    if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err("its name is no name of a kept file".to_owned());
+    }
+    let path: PathBuf = sessions.join(name);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = open(&path, flags, Mode::empty()).map_err(|error| format!("it cannot be read: {error}"))?;
+    let file = std::fs::File::from(opened);
+    let about = file.metadata().map_err(|error| format!("it cannot be read: {error}"))?;
+    if !about.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(room + 1).read_to_end(&mut bytes).map_err(|error| format!("it cannot be read: {error}"))?;
+    if bytes.len() as u64 > room {
+        return Err(format!("the files of a message may have {FILES_BYTES_MAX} bytes together, and it goes beyond"));
+    }
+    Ok(bytes)
+}

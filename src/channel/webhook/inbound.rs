@@ -1,0 +1,176 @@
+//! What a bridge hands over: messages and pressed buttons, each answered when it is committed and not before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{Semaphore, watch};
+
+use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
+use super::wire::{Pushed, Routed};
+use crate::channel::event::{self, EVENT_BYTES_MAX};
+use crate::channel::intake::{Intake, NotTaken};
+use crate::model::address::ChannelName;
+use crate::model::input::InboundEvent;
+use crate::model::time::Timestamp;
+
+/// Kibibytes of bodies in memory at once.
+const ROOM_KIB: usize = 64 * 1_024;
+/// Time to read one body.
+const READING: Duration = Duration::from_secs(30);
+/// When somebody who came at a bad time may come again, in seconds.
+const AGAIN_SECONDS: u16 = 5;
+
+/// What every request needs.
+pub(super) struct Gate {
+    pub(super) name: ChannelName,
+    pub(super) key: Key,
+    pub(super) intake: Arc<dyn Intake>,
+    pub(super) now: fn() -> Timestamp,
+    /// True when nothing is taken in any more.
+    pub(super) closed: watch::Receiver<bool>,
+    room: Semaphore,
+}
+
+impl Gate {
+    pub(super) fn new(
+        name: ChannelName,
+        key: Key,
+        intake: Arc<dyn Intake>,
+        now: fn() -> Timestamp,
+        closed: watch::Receiver<bool>,
+    ) -> Self {
+        Self { name, key, intake, now, closed, room: Semaphore::new(ROOM_KIB) }
+    }
+}
+
+/// The web service.
+pub(super) fn router(gate: Arc<Gate>) -> Router {
+    Router::new()
+        .route("/v1/events", post(events))
+        .route("/v1/actions", post(actions))
+        .layer(DefaultBodyLimit::max(EVENT_BYTES_MAX))
+        .with_state(gate)
+}
+
+/// Why a request was not done.
+enum Refusal {
+    /// Nobody we know.
+    Stranger(BadSignature),
+    /// It will never be right.
+    Bad(StatusCode, String),
+    /// Later it may be.
+    Later(String),
+}
+
+impl From<NotTaken> for Refusal {
+    fn from(not: NotTaken) -> Self {
+        match not {
+            NotTaken::Later(why) => Self::Later(why),
+            NotTaken::Refused(why) => bad(why),
+        }
+    }
+}
+
+fn bad(why: impl ToString) -> Refusal {
+    Refusal::Bad(StatusCode::BAD_REQUEST, why.to_string())
+}
+
+async fn events(State(gate): State<Arc<Gate>>, request: Request) -> Response {
+    answer(take_event(&gate, request).await)
+}
+
+async fn actions(State(gate): State<Arc<Gate>>, request: Request) -> Response {
+    answer(take_action(&gate, request).await)
+}
+
+async fn take_event(gate: &Gate, request: Request) -> Result<Response, Refusal> {
+    let (_room, body) = signed_body(gate, request).await?;
+    let event = event::parse(&body).map_err(bad)?;
+    drop(body);
+    check_own(gate, &event)?;
+    let report = gate.intake.inbound(event).await?;
+    Ok(json_text(StatusCode::OK, &Routed::from(&report)))
+}
+
+async fn take_action(gate: &Gate, request: Request) -> Result<Response, Refusal> {
+    let (_room, body) = signed_body(gate, request).await?;
+    let press = Pushed::read(&body).and_then(|pushed| pushed.press(&gate.name)).map_err(bad)?;
+    let pressed = gate.intake.pressed(press).await?;
+    Ok(json_text(StatusCode::OK, &json!({ "decided": pressed.decided, "text": pressed.text })))
+}
+
+/// A webhook speaks for its own channel only, and says of each message which it is: one that comes again, for whatever
+/// reason, is known then.
+fn check_own(gate: &Gate, event: &InboundEvent) -> Result<(), Refusal> {
+    let mut channels = vec![("channelType", &event.source.channel)];
+    channels.extend(event.reply_to.as_ref().map(|to| ("replyTo.channelType", &to.channel)));
+    if let Some((field, other)) = channels.into_iter().find(|(_, channel)| **channel != gate.name) {
+        return Err(bad(format!("{field} is `{other}`; this webhook speaks only for `{}`", gate.name)));
+    }
+    if event.platform_message.is_none() {
+        return Err(bad("message.id is missing; it must be a string, so that an event that is sent again is known"));
+    }
+    Ok(())
+}
+
+/// The body of a request, and the room it takes, if it comes from whoever knows the secret.
+async fn signed_body<'a>(
+    gate: &'a Gate,
+    request: Request,
+) -> Result<(tokio::sync::SemaphorePermit<'a>, Bytes), Refusal> {
+    if *gate.closed.borrow() {
+        return Err(Refusal::Later("the channel is being closed".to_owned()));
+    }
+    let headers = request.headers();
+    let timestamp = text(headers, TIMESTAMP).ok_or(Refusal::Stranger(BadSignature::Header("X-Hearth-Timestamp")))?;
+    let signature = text(headers, SIGNATURE).ok_or(Refusal::Stranger(BadSignature::Header("X-Hearth-Signature")))?;
+    signature::check_time(&timestamp, (gate.now)()).map_err(Refusal::Stranger)?;
+    let length = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
+    let length: usize = length.unwrap_or(EVENT_BYTES_MAX);
+    if length > EVENT_BYTES_MAX {
+        let why = format!("the body has {length} bytes, at most {EVENT_BYTES_MAX} are accepted");
+        return Err(Refusal::Bad(StatusCode::PAYLOAD_TOO_LARGE, why));
+    }
+    let kib = u32::try_from(length / 1_024 + 1).unwrap_or(u32::MAX);
+    let busy = |_| Refusal::Later("there is too much to do".to_owned());
+    let room = gate.room.try_acquire_many(kib).map_err(busy)?;
+    let late = |_| Refusal::Bad(StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned());
+    let body = tokio::time::timeout(READING, Bytes::from_request(request, &())).await.map_err(late)?;
+    let body = body.map_err(|rejection| Refusal::Bad(rejection.status(), rejection.body_text()))?;
+    gate.key.check((&timestamp, &signature), &body).map_err(Refusal::Stranger)?;
+    Ok((room, body))
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn answer(done: Result<Response, Refusal>) -> Response {
+    let (status, why) = match done {
+        Ok(response) => return response,
+        Err(Refusal::Stranger(why)) => {
+            tracing::debug!(%why, "a request without a good signature was refused");
+            (StatusCode::UNAUTHORIZED, why.to_string())
+        }
+        Err(Refusal::Bad(status, why)) => (status, why),
+        Err(Refusal::Later(why)) => (StatusCode::SERVICE_UNAVAILABLE, why),
+    };
+    let mut response = json_text(status, &json!({ "error": why }));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(AGAIN_SECONDS));
+    }
+    response
+}
+
+fn json_text(status: StatusCode, value: &impl Serialize) -> Response {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}

@@ -1,0 +1,177 @@
+//! One signed request to the receiver, and what its answer means.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+
+use super::pause::{NotNow, Pause, asked_for};
+use super::signature::{Key, SIGNATURE, TIMESTAMP};
+use super::wire;
+use crate::channel::intake::Intake;
+use crate::model::time::Timestamp;
+
+/// Time for a delivery with all its waiting; less than what the engine grants an attempt.
+const ATTEMPT: Duration = Duration::from_secs(50);
+/// Requests at once.
+const AT_ONCE: usize = 16;
+/// Time to wait for one's turn; nothing was sent then.
+const TURN: Duration = Duration::from_secs(5);
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+
+/// The receiver of a channel.
+pub(super) struct Receiver {
+    client: Client,
+    url: String,
+    key: Key,
+    now: fn() -> Timestamp,
+    turns: Semaphore,
+    /// Time for a whole exchange.
+    pub(super) patience: Duration,
+    pub(super) pause: Pause,
+    pub(super) intake: Arc<dyn Intake>,
+    trouble: Mutex<Option<String>>,
+}
+
+/// What became of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The receiver has it and answered this.
+    Taken(Vec<u8>),
+    /// It did not happen, and may later.
+    Later(String),
+    /// The receiver does not know what is wanted (404, 501).
+    Unknown(String),
+    /// The receiver will not do it.
+    Refused(String),
+    /// It was written, and nobody knows what became of it.
+    Lost(String),
+}
+
+impl Receiver {
+    pub(super) fn new(
+        url: &str,
+        key: Key,
+        now: fn() -> Timestamp,
+        intake: Arc<dyn Intake>,
+        closed: watch::Receiver<bool>,
+    ) -> Result<Self, String> {
+        let plain = url.starts_with("http://");
+        let client = crate::channel::http::client(plain).map_err(cause)?;
+        // The client would find out with the first message only.
+        client.post(url).build().map_err(|_| "its base_url is no web address".to_owned())?;
+        let (turns, pause) = (Semaphore::new(AT_ONCE), Pause::new(closed));
+        Ok(Self {
+            client,
+            url: url.to_owned(),
+            key,
+            now,
+            turns,
+            patience: ATTEMPT,
+            pause,
+            intake,
+            trouble: Mutex::default(),
+        })
+    }
+
+    /// Waits for the end of a short pause and for a turn.
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, String> {
+        self.pause.over().await.map_err(|not| match not {
+            NotNow::Pause => "the receiver asked to be left alone for a while".to_owned(),
+            NotNow::Closed => "the channel is being closed".to_owned(),
+        })?;
+        match tokio::time::timeout(TURN, self.turns.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err("too much is being sent at once".to_owned()),
+        }
+    }
+
+    /// A turn, if there is one at this moment.
+    pub(super) fn turn_now(&self) -> Option<SemaphorePermit<'_>> {
+        if self.pause.lasts() { None } else { self.turns.try_acquire().ok() }
+    }
+
+    /// Sends a body. Without a bound in time: callers have one.
+    pub(super) async fn send(&self, body: String) -> Sent {
+        let (timestamp, signature) = self.key.sign((self.now)(), body.as_bytes());
+        let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
+        let request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
+        let sent = match request.body(body).send().await {
+            Ok(response) => self.understand(response).await,
+            Err(error) if error.is_connect() => {
+                Sent::Later(format!("the receiver cannot be reached: {}", cause(error)))
+            }
+            Err(error) if error.is_builder() => Sent::Refused(format!("the request cannot be made: {}", cause(error))),
+            Err(error) => Sent::Lost(format!("the connection was lost before an answer: {}", cause(error))),
+        };
+        self.note(sent)
+    }
+
+    /// Keeps in mind what a request says about the receiver as a whole.
+    pub(super) fn note(&self, sent: Sent) -> Sent {
+        let trouble = match &sent {
+            Sent::Later(why) | Sent::Lost(why) => Some(why.clone()),
+            Sent::Taken(_) | Sent::Unknown(_) | Sent::Refused(_) => None,
+        };
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        sent
+    }
+
+    /// What was wrong with the last request that had an end.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn understand(&self, response: Response) -> Sent {
+        let status = response.status();
+        let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let after = after.and_then(|value| asked_for(value, (self.now)()));
+        let answer = read(response).await;
+        if status.is_success() {
+            return match answer {
+                Ok(answer) => Sent::Taken(answer),
+                Err(error) => Sent::Lost(format!("the answer broke off: {}", cause(error))),
+            };
+        }
+        let words = wire::words(&answer.unwrap_or_default());
+        let why = format!("the receiver answered {}", [status.as_str(), &words].join(" ").trim_end());
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                if let Some(after) = after {
+                    self.pause.begin(after, &self.intake);
+                }
+                Sent::Later(why)
+            }
+            StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED => Sent::Unknown(why),
+            _ if status.is_server_error() => Sent::Later(why),
+            _ if status.is_redirection() => Sent::Refused(format!("{why}: set base_url to where it redirects")),
+            _ => Sent::Refused(why),
+        }
+    }
+}
+
+/// What is there of an answer, up to a bound. What is beyond it is not waited for.
+async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
+    let mut answer = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = ANSWER_BYTES_MAX.saturating_sub(answer.len());
+        answer.extend(chunk.iter().take(room));
+        if chunk.len() > room {
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+/// The innermost cause of an error. The outer ones name the address, whose path may be a secret.
+fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut innermost: &dyn std::error::Error = &error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,189 @@
+//! The JSON of both directions, as [the protocol](../../../docs/webhook.md) has it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::model::address::{Address, ChannelName, ForeignId, UserId};
+use crate::model::card::{Button, Card};
+use crate::model::delivery::{Delivery, DeliveryAct};
+use crate::model::input::Press;
+use crate::model::report::{RouteReport, WiringReport};
+
+/// Characters of a receiver's words that are kept.
+const WORDS_CHARS_MAX: usize = 200;
+
+/// A pressed button.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pushed {
+    button: String,
+    user_id: String,
+    platform_id: String,
+    #[serde(default)]
+    thread_id: Option<String>,
+}
+
+impl Pushed {
+    pub(super) fn read(body: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(body).map_err(|error| {
+            format!("the action is not usable: {error}; send `button`, `userId` and `platformId` as strings")
+        })
+    }
+
+    /// What it means on a channel.
+    pub(super) fn press(self, channel: &ChannelName) -> Result<Press, String> {
+        let needed = |what, text: String| {
+            let id = ForeignId::optional(what, Some(text)).map_err(|error| error.to_string())?;
+            id.ok_or_else(|| format!("{what} is empty; send the id as the platform gives it"))
+        };
+        let button = Button::parse(&self.button);
+        let button = button.ok_or("button is no button of Hearth; send what the card had, character by character")?;
+        let thread = ForeignId::optional("threadId", self.thread_id).map_err(|error| error.to_string())?;
+        Ok(Press {
+            by: UserId::new(channel.clone(), needed("userId", self.user_id)?),
+            at: Address { channel: channel.clone(), platform_id: needed("platformId", self.platform_id)?, thread },
+            button,
+        })
+    }
+}
+
+/// What became of an event: as `hearth inject` prints it.
+#[derive(Debug, Serialize)]
+pub(super) struct Routed {
+    event: String,
+    chat: Option<String>,
+    outcome: &'static str,
+    reason: Option<String>,
+    wirings: Vec<Wiring>,
+}
+
+#[derive(Debug, Serialize)]
+struct Wiring {
+    agent: String,
+    session: Option<String>,
+    decision: &'static str,
+    why: String,
+    message: Option<String>,
+}
+
+impl From<&RouteReport> for Routed {
+    fn from(report: &RouteReport) -> Self {
+        let wiring = |one: &WiringReport| Wiring {
+            agent: one.agent.to_string(),
+            session: one.session.map(|session| session.to_string()),
+            decision: one.decision.as_str(),
+            why: one.why.to_string(),
+            message: one.message.map(|message| message.to_string()),
+        };
+        Self {
+            event: report.event.clone(),
+            chat: report.chat.map(|chat| chat.to_string()),
+            outcome: report.outcome.as_str(),
+            reason: report.reason.map(|reason| reason.to_string()),
+            wirings: report.wirings.iter().map(wiring).collect(),
+        }
+    }
+}
+
+/// Something to be said, shown, changed or put under a message.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Said<'a> {
+    id: String,
+    act: &'static str,
+    platform_id: &'a str,
+    thread_id: Option<&'a str>,
+    text: &'a str,
+    content: Option<&'a RawValue>,
+    repeated: bool,
+    speaker: Option<&'a str>,
+    in_reply_to: Option<String>,
+    card: Option<Shown<'a>>,
+    message_id: Option<&'a str>,
+    files: Vec<FileShape>,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    title: &'a str,
+    body: &'a str,
+    options: Vec<Choosable<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Choosable<'a> {
+    label: &'a str,
+    button: String,
+}
+
+/// A file that goes with a message; one that cannot be had says why, and neither the message nor its other files are lost.
+#[derive(Debug, Serialize)]
+pub(super) struct FileShape {
+    pub(super) name: String,
+    pub(super) size: u64,
+    /// Base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+/// The body of a delivery.
+pub(super) fn delivery(delivery: &Delivery, files: Vec<FileShape>) -> Result<String, serde_json::Error> {
+    let (act, card, message) = match &delivery.act {
+        DeliveryAct::Say => ("say", None, None),
+        DeliveryAct::Ask(card) => ("ask", Some(shown(card)), None),
+        DeliveryAct::Edit(message) => ("edit", None, Some(message)),
+        DeliveryAct::React(message) => ("react", None, Some(message)),
+    };
+    serde_json::to_string(&Said {
+        id: delivery.id.to_string(),
+        act,
+        platform_id: delivery.to.platform_id.as_str(),
+        thread_id: delivery.to.thread.as_ref().map(ForeignId::as_str),
+        text: &delivery.text,
+        content: serde_json::from_str(delivery.content.as_str()).ok(),
+        repeated: delivery.repeated,
+        speaker: delivery.speaker.as_deref(),
+        in_reply_to: delivery.in_reply_to.map(|message| message.to_string()),
+        card,
+        message_id: message.map(ForeignId::as_str),
+        files,
+    })
+}
+
+fn shown(card: &Card) -> Shown<'_> {
+    let options = (0_u32..).zip(&card.options);
+    let options = options.map(|(at, option)| Choosable { label: &option.label, button: card.button(at).to_string() });
+    Shown { title: &card.title, body: &card.body, options: options.collect() }
+}
+
+/// The body of something that is about a place: `typing`, `subscribe`.
+pub(super) fn about_place(act: &str, at: &Address) -> String {
+    let thread = at.thread.as_ref().map(ForeignId::as_str);
+    serde_json::json!({ "act": act, "platformId": at.platform_id.as_str(), "threadId": thread }).to_string()
+}
+
+/// The body of the question where somebody is reached.
+pub(super) fn open_direct(user: &UserId) -> String {
+    serde_json::json!({ "act": "openDirect", "userId": user.handle().as_str() }).to_string()
+}
+
+/// An id in an answer; none if the answer has none that can be one.
+pub(super) fn id_in(answer: &[u8], field: &'static str) -> Option<ForeignId> {
+    let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
+    let text = match answer.get(field)? {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    ForeignId::optional(field, Some(text)).ok()?
+}
+
+/// The beginning of what somebody answered, on one line.
+pub(super) fn words(answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let short: String = plain.take(WORDS_CHARS_MAX).collect();
+    short.split_whitespace().collect::<Vec<_>>().join(" ")
+}

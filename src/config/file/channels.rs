@@ -1,0 +1,125 @@
+//! `[channels.<instance>]`.
+
+use std::net::SocketAddr;
+
+use super::section::{Keys, Problems, Section, excerpt};
+use crate::model::address::ChannelName;
+use crate::model::channel::ChannelKind;
+use crate::model::configure::{Change, ChannelSpec};
+
+const CHANNELS: Keys =
+    Keys { place: "[channels.<name>]", known: &["type", "token", "base_url", "secret", "listen"], later: &[] };
+
+/// Kinds that a file can describe; the terminal is always there.
+pub(super) const KINDS: [(&str, ChannelKind); 2] =
+    [(ChannelKind::Telegram.as_str(), ChannelKind::Telegram), (ChannelKind::Webhook.as_str(), ChannelKind::Webhook)];
+
+/// Beginnings of a reference to a secret.
+const REFERENCES: [&str; 3] = ["env:", "file:", "cmd:"];
+
+pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (name, section) in top.named_tables(problems, "channels", &CHANNELS) {
+        let checked = ChannelName::new(name).map_err(|error| error.to_string()).and_then(not_the_terminal);
+        let kind = kind(problems, &section, name);
+        let spec = |name, kind, problems: &mut Problems<'_>| ChannelSpec {
+            name,
+            kind,
+            token: reference(problems, &section, "token"),
+            base_url: base_url(problems, &section),
+            secret: reference(problems, &section, "secret"),
+            listen: listen(problems, &section),
+        };
+        match (checked, kind) {
+            (Ok(name), Some(kind)) => {
+                let spec = spec(name, kind, problems);
+                check_kind(problems, &section, &spec);
+                changes.push(Change::PutChannel(spec));
+            }
+            (Err(what), _) => problems.add(section.at(), what),
+            (Ok(_), None) => {}
+        }
+    }
+    changes
+}
+
+fn not_the_terminal(name: ChannelName) -> Result<ChannelName, String> {
+    if name.as_str() == ChannelKind::Terminal.as_str() {
+        return Err(
+            "the channel `terminal` is always there and is not configured; remove it or name another".to_owned()
+        );
+    }
+    if name.as_str().contains([':', '/']) {
+        // Both end a channel's name where people write users and chats.
+        return Err(format!("the channel name `{}` contains `:` or `/`; choose another", excerpt(name.as_str())));
+    }
+    Ok(name)
+}
+
+/// `type`, or else what the channel's name says.
+fn kind(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Option<ChannelKind> {
+    if section.get("type").is_some() {
+        return section.word(problems, "type", &KINDS);
+    }
+    let named = KINDS.iter().find(|(word, _)| *word == name).map(|(_, kind)| *kind);
+    if named.is_none() {
+        let words: Vec<String> = KINDS.iter().map(|(word, _)| format!("`type = \"{word}\"`")).collect();
+        problems
+            .add(section.at(), format!("the channel `{}` needs a type; write {}", excerpt(name), words.join(" or ")));
+    }
+    named
+}
+
+/// What a kind needs, and what means nothing to it.
+fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &ChannelSpec) {
+    let (needed, unused): (&[&str], &[&str]) = match spec.kind {
+        ChannelKind::Telegram => (&["token"], &["secret", "listen"]),
+        ChannelKind::Webhook => (&["secret"], &["token"]),
+        ChannelKind::Terminal => (&[], &[]),
+    };
+    let kind = spec.kind.as_str();
+    for key in needed.iter().filter(|key| section.get(key).is_none()) {
+        problems.add(section.at(), format!("a channel of type {kind} needs `{key}`; write `{key} = \"env:NAME\"`"));
+    }
+    for key in unused {
+        if let Some(value) = section.get(key) {
+            problems.add(value.span().start, format!("`{key}` means nothing to a channel of type {kind}; remove it"));
+        }
+    }
+}
+
+/// Where a secret is found: never the secret itself.
+fn reference(problems: &mut Problems<'_>, section: &Section<'_>, key: &str) -> Option<String> {
+    let (at, text) = section.text(problems, key)?;
+    let named = REFERENCES.iter().any(|kind| text.strip_prefix(kind).is_some_and(|rest| !rest.is_empty()));
+    if !named {
+        // What stands there may be the secret: it is not repeated.
+        problems
+            .add(at, format!("`{key}` must say where the secret is; write \"env:NAME\", \"file:/path\" or \"cmd:…\""));
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn base_url(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<String> {
+    let (at, text) = section.text(problems, "base_url")?;
+    let web = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain = web.is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', ' ', '#', '?']));
+    if !plain || text.chars().any(char::is_control) {
+        let what = "`base_url` must be a web address without credentials; write one like \"https://example.org/api\"";
+        problems.add(at, what);
+        return None;
+    }
+    Some(text.trim_end_matches('/').to_owned())
+}
+
+fn listen(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<SocketAddr> {
+    let (at, text) = section.text(problems, "listen")?;
+    let address = text.parse();
+    address
+        .map_err(|_| {
+            let what = "`listen` must be an address and a port of this machine; write one like \"127.0.0.1:8787\"";
+            problems.add(at, what);
+        })
+        .ok()
+}

@@ -1,0 +1,100 @@
+//! What a channel hands over, on its way to the engine: only what is its own, and nothing is taken before it is committed.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::crash;
+use super::inbox::{Inbox, Item};
+use super::switchboard::Around;
+use crate::channel::intake::{Intake, NotTaken, Pending, Pressed};
+use crate::engine::commit::Submission;
+use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::content::BlobId;
+use crate::model::delivery::DeliveryResult;
+use crate::model::id::OutboundId;
+use crate::model::input::{InboundEvent, Input, Press};
+use crate::model::message::Reason;
+use crate::model::report::{Reply, RouteReport};
+
+/// Where one channel hands over.
+pub(super) struct Door {
+    channel: ChannelName,
+    inbox: Arc<Inbox>,
+}
+
+impl Door {
+    /// The door of a channel.
+    pub(super) fn new(channel: &ChannelName, around: &Around) -> Self {
+        Self { channel: channel.clone(), inbox: Arc::clone(&around.inbox) }
+    }
+
+    async fn hand_over(&self, input: Input) -> Result<Reply, NotTaken> {
+        let (answer, heard) = oneshot::channel();
+        let is_new_work = matches!(input, Input::Inbound(_));
+        let item = Item { submission: Submission { input, dry_run: false }, answer: Some(answer) };
+        if is_new_work {
+            let busy = |_| NotTaken::Later("there is too much to do".to_owned());
+            self.inbox.offer(item).map_err(busy)?;
+        } else {
+            self.inbox.push(item);
+        }
+        match heard.await {
+            Ok(Ok(Reply::Refused(refusal))) if refusal.code == Reason::StoreFull.as_str() => {
+                Err(NotTaken::Later(refusal.message))
+            }
+            Ok(Ok(Reply::Refused(refusal))) => Err(NotTaken::Refused(refusal.message)),
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(fault)) => Err(NotTaken::Later(fault)),
+            Err(_) => Err(NotTaken::Later("hearth is stopping".to_owned())),
+        }
+    }
+
+    /// A channel speaks for itself alone: its namespace is not its choice.
+    fn check(&self, channel: &ChannelName) -> Result<(), NotTaken> {
+        if *channel == self.channel {
+            return Ok(());
+        }
+        Err(NotTaken::Refused(format!("the channel {} cannot speak for {channel}", self.channel)))
+    }
+}
+
+impl Intake for Door {
+    fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
+        Box::pin(async move {
+            self.check(&event.source.channel)?;
+            match self.hand_over(Input::Inbound(Box::new(event))).await? {
+                Reply::Routed(report) => Ok(report),
+                other => Err(NotTaken::Refused(format!("an unexpected answer: {other:?}"))),
+            }
+        })
+    }
+
+    fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>> {
+        Box::pin(async move {
+            self.check(press.by.channel())?;
+            self.check(&press.at.channel)?;
+            match self.hand_over(Input::Pressed(press)).await? {
+                Reply::Answered { decided, text } => Ok(Pressed { decided, text }),
+                other => Err(NotTaken::Refused(format!("an unexpected answer: {other:?}"))),
+            }
+        })
+    }
+
+    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
+        Box::pin(async move { Err("attachments are not kept yet".to_owned()) })
+    }
+
+    fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
+        crash::point("delivered");
+        self.inbox.push(Item::of(Input::Delivered(delivery, result)));
+    }
+
+    fn direct_opened(&self, user: UserId, chat: Result<ForeignId, String>) {
+        self.inbox.push(Item::of(Input::DirectOpened(user, chat)));
+    }
+
+    fn reachable(&self) {
+        self.inbox.push(Item::of(Input::Reachable(self.channel.clone(), None)));
+    }
+}

@@ -1,0 +1,293 @@
+//! Channels of a running daemon: a bridge in another language, receivers that fail, and channels that come, change and go.
+//!
+//! The rows of the specification's table of adapters, and what becomes of them here: what a file describes is named and
+//! comes up; missing credentials and a network that fails leave a channel down, visibly, and it is connected again after
+//! 2, 5, 10 seconds and so on, without end. That includes errors of any other kind, which are given up at once there.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::host::{Host, Running, wait_for};
+
+const SECRET: &str = "a secret of both sides";
+
+/// A port of this machine that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A daemon's directory with an agent that echoes. The secret is in its environment.
+fn host() -> Host {
+    let mut host = Host::new();
+    host.env.push(("WEB_SECRET".to_owned(), SECRET.to_owned()));
+    host.env.push(("BRIDGE_SECRET".to_owned(), SECRET.to_owned()));
+    host
+}
+
+const AGENT: &str = "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n";
+
+/// A channel `web`, with a chat that everybody may write to.
+fn web(listen: u16, base_url: &str) -> String {
+    format!(
+        "{AGENT}[channels.web]\ntype = \"webhook\"\nsecret = \"env:WEB_SECRET\"\nlisten = \"127.0.0.1:{listen}\"\n{base_url}\n{CHAT}"
+    )
+}
+
+const CHAT: &str = "[[chats]]\nchannel = \"web\"\nplatform_id = \"room\"\nunknown_senders = \"public\"\n\
+                    [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n";
+
+fn sign(secret: &str, stamp: &str, body: &str) -> String {
+    let mut sum = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    sum.update(format!("{stamp}.{body}").as_bytes());
+    let hex: String = sum.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("v1={hex}")
+}
+
+/// Asks the web service; none if nobody listens there.
+fn post(port: u16, secret: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+    let body = body.to_string();
+    let stamp = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\nx-hearth-timestamp: {stamp}\r\nx-hearth-signature: {}\r\n\r\n{body}",
+        body.len(),
+        sign(secret, &stamp, &body)
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let status = answer.split(' ').nth(1)?.parse().ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    Some((status, serde_json::from_str(body).unwrap_or_default()))
+}
+
+fn say(id: &str, chat: &str) -> Value {
+    let content = json!({"text": format!("hello {id}"), "senderId": "ann"});
+    json!({"channelType": "web", "platformId": chat, "message": {"id": id, "content": content}})
+}
+
+/// A receiver that shows each message once, and loses as many answers as it is told to after it took what was asked.
+struct Receiver {
+    port: u16,
+    asked: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Receiver {
+    fn start(answers: &'static [&'static str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            let mut answers = answers.iter();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let Some(body) = read_request(&mut stream) else { continue };
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                let is_sign = body["act"] == "typing";
+                record.lock().unwrap().push(body);
+                let answer = if is_sign { Some(&"501 No") } else { answers.next() };
+                let answer = answer.copied().unwrap_or("200 OK");
+                if !answer.is_empty() {
+                    let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                    stream.write_all(answer.as_bytes()).ok();
+                }
+            }
+        });
+        Self { port, asked }
+    }
+
+    fn base_url(&self) -> String {
+        format!("base_url = \"http://127.0.0.1:{}\"", self.port)
+    }
+
+    fn said(&self) -> Vec<Value> {
+        self.asked.lock().unwrap().iter().filter(|body| body["act"] == "say").cloned().collect()
+    }
+}
+
+fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut read = Vec::new();
+    loop {
+        let mut part = [0; 4_096];
+        let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
+        read.extend_from_slice(&part[..count]);
+        let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&read[..end]).to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let body = end + 4..end + 4 + length.parse::<usize>().unwrap();
+        if let Some(body) = read.get(body) {
+            return Some(body.to_vec());
+        }
+    }
+}
+
+/// The one channel of `hearth channels list`.
+fn listed(host: &Host) -> Value {
+    let mut list: Value = serde_json::from_str(&host.done(&["channels", "list", "--json"], b"")).unwrap();
+    list["channels"].as_array_mut().unwrap().pop().unwrap_or_default()
+}
+
+fn wait_state(host: &Host, state: &str) -> Value {
+    wait_for(&format!("the channel to be {state}"), || Some(listed(host)).filter(|one| one["state"] == state))
+}
+
+#[test]
+fn the_bridge_of_the_protocols_page_carries_a_conversation() {
+    let page = include_str!("../../docs/webhook.md");
+    assert!(page.contains(include_str!("../bridge.py")), "docs/webhook.md has another bridge than tests/bridge.py");
+    let mut host = host();
+    let (hearth, bridge) = (free_port(), free_port());
+    let file = web(hearth, &format!("base_url = \"http://127.0.0.1:{bridge}/\""));
+    let file = file.replace("\"web\"", "\"bridge\"").replace("channels.web", "channels.bridge");
+    host.apply(&file.replace("\"room\"", "\"terminal\""));
+    host.start();
+    wait_state(&host, "up");
+    let mut command = host.bare("python3");
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py"));
+    command.env("BRIDGE_HEARTH", format!("http://127.0.0.1:{hearth}")).env("BRIDGE_PORT", bridge.to_string());
+    let mut python = Running::start_open(command);
+    python.type_line("is anybody there?");
+    python.wait_stdout("routed\n");
+    python.wait_stdout("is anybody there?");
+    wait_for("the answer to be delivered", || {
+        let state = host.rows("outbound").pop()?["value"]["state"].take();
+        state.get("Delivered").map(drop)
+    });
+    assert_eq!(python.end().code, Some(0));
+    let said = host.said();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(host.rows("outbound")[0]["value"]["state"]["Delivered"]["platform_message"], "b1");
+    host.check();
+}
+
+#[test]
+fn a_lost_answer_brings_the_same_message_under_the_same_id() {
+    let mut host = host();
+    let receiver = Receiver::start(&["", "503 Busy"]);
+    let listen = free_port();
+    host.apply(&web(listen, &receiver.base_url()));
+    host.start();
+    wait_state(&host, "up");
+    let (status, routed) = post(listen, SECRET, "/v1/events", &say("m1", "room")).unwrap();
+    assert_eq!((status, &routed["outcome"]), (200, &json!("routed")), "{routed}");
+    let (_, again) = post(listen, SECRET, "/v1/events", &say("m1", "room")).unwrap();
+    assert_eq!(again["outcome"], "duplicate");
+    wait_for("the message to be delivered", || {
+        let state = host.rows("outbound").pop()?["value"]["state"].take();
+        state.get("Delivered").map(drop)
+    });
+    let said = receiver.said();
+    assert_eq!(said.len(), 3, "lost, busy, taken: {said:?}");
+    assert!(said.iter().all(|body| body["id"] == said[0]["id"] && body["repeated"] == false), "{said:?}");
+    assert_eq!(host.said().len(), 1);
+    host.check();
+}
+
+#[test]
+fn channels_come_change_and_go_while_the_daemon_runs() {
+    let mut host = host();
+    host.apply(AGENT);
+    host.start();
+    assert_eq!(listed(&host), Value::Null);
+    let (first, second) = (free_port(), free_port());
+    host.apply(&web(first, ""));
+    let up = wait_state(&host, "up");
+    let listen = format!("127.0.0.1:{first}");
+    assert_eq!((&up["type"], &up["listen"], &up["why"]), (&json!("webhook"), &json!(listen), &Value::Null));
+    assert_eq!(post(first, SECRET, "/v1/events", &say("m1", "room")).unwrap().0, 200);
+
+    // A new wiring acts at once: the adapter knows nothing of wirings.
+    let (_, lonely) = post(first, SECRET, "/v1/events", &say("m1", "hall")).unwrap();
+    assert_eq!(lonely["outcome"], "dropped");
+    host.apply(&web(first, "").replace("\"room\"", "\"hall\""));
+    let (_, heard) = post(first, SECRET, "/v1/events", &say("m2", "hall")).unwrap();
+    assert_eq!(heard["outcome"], "routed", "{heard}");
+
+    host.apply(&web(second, ""));
+    wait_for("the other port", || {
+        post(second, SECRET, "/v1/events", &say("m3", "room")).filter(|(status, _)| *status == 200)
+    });
+    assert_eq!(post(first, SECRET, "/v1/events", &say("m4", "room")), None, "the old one is closed");
+    assert_eq!(post(second, "another secret", "/v1/events", &say("m4", "room")).unwrap().0, 401);
+    assert_eq!(post(second, SECRET, "/v1/events", &say("m3", "room")).unwrap().1["outcome"], "duplicate");
+
+    // Without a receiver what is said is refused, and the reason says what to do.
+    let failed = wait_for("the answer to fail", || {
+        let rows = host.rows("outbound");
+        rows.iter().find_map(|row| row["value"]["state"]["Failed"]["error"].as_str().map(str::to_owned))
+    });
+    assert!(failed.contains("set it in hearth.toml"), "{failed}");
+    let doctor = host.done(&["doctor"], b"");
+    assert!(doctor.contains("web has no base_url") && doctor.contains("set `base_url` of [channels.web]"), "{doctor}");
+
+    host.done(&["apply", "--prune", "-"], AGENT.as_bytes());
+    wait_for("the channel to go", || post(second, SECRET, "/v1/events", &say("m5", "room")).is_none().then_some(()));
+    assert_eq!(listed(&host), Value::Null);
+    host.check();
+}
+
+#[test]
+fn a_channel_that_cannot_be_connected_is_down_until_it_can() {
+    let mut host = host();
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = holder.local_addr().unwrap().port();
+    host.apply(&web(listen, "base_url = \"http://127.0.0.1:9\""));
+    assert_eq!(listed(&host)["state"], "off");
+    host.start();
+    let down = wait_for("the reason", || Some(listed(&host)).filter(|one| one["why"].to_string().contains("in use")));
+    assert_eq!(down["state"], "down");
+    let status = host.status();
+    let warned =
+        status["warnings"].as_array().unwrap().iter().any(|one| one.to_string().contains("channel web is down"));
+    assert!(warned && status["channels"][0]["state"] == "down", "{status}");
+    let doctor = host.done(&["doctor"], b"");
+    assert!(doctor.contains("set another `listen` in [channels.web]"), "{doctor}");
+    drop(holder);
+    wait_state(&host, "up");
+
+    // A secret that is nowhere: down as well, and nothing of the file's words is taken for it.
+    host.apply(&web(listen, "").replace("WEB_SECRET", "NOT_SET_ANYWHERE"));
+    let down = wait_for("the reason", || Some(listed(&host)).filter(|one| one["why"].to_string().contains("secret")));
+    assert_eq!(down["state"], "down");
+    assert_eq!(post(listen, "NOT_SET_ANYWHERE", "/v1/events", &say("m1", "room")), None);
+    let doctor = host.done(&["doctor"], b"");
+    assert!(doctor.contains("set the variable that its secret names"), "{doctor}");
+    let log = host.stop().stderr;
+    assert!(!log.contains(SECRET), "{log}");
+}
+
+/// What does not fit is answered with 503, and nothing of it is stored; when there is room the same is taken.
+#[test]
+fn a_full_store_refuses_and_loses_nothing() {
+    let mut host = host();
+    let listen = free_port();
+    let small = web(listen, "").replace("schema = 1", "schema = 1\nstore_max_bytes = 4194304");
+    let small = small.replace("engage = \"pattern\"\npattern = \".\"", "ignored = \"accumulate\"");
+    host.apply(&small);
+    host.start();
+    wait_state(&host, "up");
+    let large = |number: u32| {
+        let mut event = say(&format!("m{number}"), "room");
+        event["message"]["content"]["text"] = "x".repeat(300_000).into();
+        event
+    };
+    let full = (0..40).find(|number| {
+        let (status, answer) = post(listen, SECRET, "/v1/events", &large(*number)).unwrap();
+        assert!(status == 200 || status == 503, "{status}: {answer}");
+        status == 503
+    });
+    let full = full.expect("the store takes twelve megabytes although it may have four");
+    assert_eq!(host.rows("messages").len(), full as usize, "what was answered with 200 is there, and nothing else");
+    host.apply(&small.replace("4194304", "67108864"));
+    let answer = post(listen, SECRET, "/v1/events", &large(full)).unwrap();
+    assert_eq!((answer.0, &answer.1["outcome"]), (200, &json!("routed")), "{answer:?}");
+    assert_eq!(host.rows("messages").len(), full as usize + 1);
+    host.check();
+}
