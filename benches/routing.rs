@@ -18,8 +18,9 @@ use floor::commits;
 use ground::{Ground, event, submission};
 use hearth::engine::commit::Submission;
 use hearth::model::address::ChannelName;
+use hearth::model::card::Matter;
 use hearth::model::content::RawJson;
-use hearth::model::id::SessionId;
+use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 
@@ -133,10 +134,44 @@ fn routing(c: &mut Criterion) {
 
     let many = Ground::new(&configuration(1, per_thread), |engine| {
         let all: Vec<Submission> = (0..SESSIONS).map(|n| threaded(n, &format!("first{n}"))).collect();
-        engine.commit(&all, ground::moment(0)).unwrap();
+        engine.commit(&all, ground::moment(0), 7).unwrap();
     });
     let round_robin = one_by_one(|n| threaded(n * 7 % SESSIONS, &format!("m{n}")));
     compare(c, "route, 1,000 sessions in turn", &many, &round_robin);
+}
+
+/// Strangers of one chat; more people than may wait there would be dropped.
+const STRANGERS: usize = 20;
+
+/// Chats where somebody is asked about strangers, enough for one stranger per commit. The owner is asked at the terminal.
+fn asking() -> String {
+    let mut text = "schema = 1\nmax_containers = 1000\n[[agents]]\nfolder = \"a0\"\nmax_parallel = 1000\n".to_owned();
+    text.push_str("[[users]]\nid = \"terminal:1\"\nroles = [\"owner\"]\n");
+    for chat in 0..=commits() / STRANGERS {
+        text.push_str(&format!("[[chats]]\nchannel = \"bench\"\nplatform_id = \"c{chat}\"\n"));
+        text.push_str(&format!("[[chats.wirings]]\nagent = \"a0\"\n{}\n", always(0)));
+    }
+    text
+}
+
+fn strange(number: usize) -> Submission {
+    let (chat, id) = (format!("c{}", number / STRANGERS), format!("m{number}"));
+    event("bench", &chat, &id, &format!("stranger{number}"))
+}
+
+fn approvals(c: &mut Criterion) {
+    let asked = Ground::new(&asking(), |_| {});
+    compare(c, "hold, the first message of a stranger each", &asked, &one_by_one(strange));
+
+    let waiting = Ground::new(&asking(), |engine| {
+        let all: Vec<Submission> = (0..commits()).map(strange).collect();
+        engine.commit(&all, ground::moment(0), 7).unwrap();
+    });
+    let approve = |number: usize| {
+        let id = ApprovalId::new(u64::try_from(number).unwrap() + 1);
+        submission(Input::Decide(Matter::Approval(id), "approve".to_owned()))
+    };
+    compare(c, "approve a stranger and replay one message", &waiting, &one_by_one(approve));
 }
 
 fn ingest(c: &mut Criterion) {
@@ -145,10 +180,10 @@ fn ingest(c: &mut Criterion) {
         all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
         // Nobody takes what is said: the lane's first message waits, the others queue behind it.
         all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
-        engine.commit(&all, ground::moment(0)).unwrap();
+        engine.commit(&all, ground::moment(0), 7).unwrap();
     });
     compare(c, "ingest, a claim and an answer", &ground, &one_by_one(turn));
 }
 
-criterion_group!(benches, routing, ingest);
+criterion_group!(benches, routing, approvals, ingest);
 criterion_main!(benches);

@@ -9,6 +9,7 @@ use crate::config::Paths;
 
 mod agents;
 mod apply;
+mod approvals;
 mod backup;
 mod change;
 mod channels;
@@ -16,6 +17,7 @@ mod chat;
 mod chats;
 mod check;
 mod configuration;
+mod decide;
 mod destinations;
 mod doctor;
 mod dropped;
@@ -102,6 +104,9 @@ enum Command {
     /// List, add and remove where agents may write
     #[command(subcommand)]
     Destinations(destinations::DestinationsCommand),
+    /// List, show and decide what somebody has to decide
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
     /// List the networks that are configured
     #[command(subcommand)]
     Channels(channels::ChannelsCommand),
@@ -228,6 +233,7 @@ fn run(cli: Cli) -> Done {
         Command::Roles(command) => users::roles(&paths, &command, json),
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
+        Command::Approvals(command) => approvals::approvals(&paths, &command, json),
         Command::Channels(command) => channels::channels(&paths, &command, json),
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
         Command::Sticky(command) => listening::sticky(&paths, &command, json),

@@ -116,7 +116,8 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
     Ok(())
 }
 
-fn insert(
+/// Stores a new agent with a workspace of its own.
+pub(super) fn insert(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     folder: &Folder,

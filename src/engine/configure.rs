@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, channels, destinations, pattern, people, retention, rights, threads, wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, retention, rights, threads,
+    wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -37,6 +38,7 @@ pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) 
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
     }
+    approvals::reconsider(cx, txn, &mut after.effects)?;
     agents::renew_contexts(cx, txn, &mut after)?;
     Ok(Applied::new(Reply::Configured(reports), after.effects))
 }

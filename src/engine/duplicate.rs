@@ -6,7 +6,7 @@ use super::wake::Arrival;
 use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, threads, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
-use crate::model::id::{ChatId, MessageId};
+use crate::model::id::{ApprovalId, ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
 use crate::model::message::{MessageState, Reason, Seen};
@@ -34,21 +34,38 @@ impl<'a> Remembered<'a> {
     }
 
     /// Remembers what became of it.
-    pub(super) fn remember(
-        self,
-        cx: &Cx<'_>,
-        txn: &mut Write<'_>,
-        messages: Vec<MessageId>,
-        refused: Option<Reason>,
-    ) -> Result<()> {
+    pub(super) fn remember(self, cx: &Cx<'_>, txn: &mut Write<'_>, end: End) -> Result<()> {
         let at = cx.now.wall;
-        cx.db.seen.put(
-            txn,
-            &self.key,
-            &Seen { platform_message: self.id.clone(), at, messages, refused, held: None },
-        )?;
+        let End { messages, refused, held } = end;
+        cx.db.seen.put(txn, &self.key, &Seen { platform_message: self.id.clone(), at, messages, refused, held })?;
         let (channel, chat, message) = self.key;
         cx.db.seen_by_time.put(txn, &(at, channel, chat, message), &())
+    }
+
+    /// Remembers what became of it in the end, after it had waited.
+    pub(super) fn revise(&self, cx: &Cx<'_>, txn: &mut Write<'_>, end: End) -> Result<()> {
+        let Some(mut seen) = self.find(cx, txn)? else { return Ok(()) };
+        seen.messages.extend(end.messages);
+        seen.refused = if seen.messages.is_empty() { end.refused.or(seen.refused) } else { None };
+        seen.held = end.held.or(seen.held);
+        cx.db.seen.put(txn, &self.key, &seen)
+    }
+}
+
+/// What became of an event.
+pub(super) struct End {
+    /// The messages it became.
+    pub(super) messages: Vec<MessageId>,
+    /// Why it became none.
+    pub(super) refused: Option<Reason>,
+    /// The decision it waits for.
+    pub(super) held: Option<ApprovalId>,
+}
+
+impl End {
+    /// Of an event that nobody has.
+    pub(super) const fn refused(reason: Reason) -> Self {
+        Self { messages: Vec::new(), refused: Some(reason), held: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One role or membership at a time, as commands give and take them. `people` makes them as a file describes.
 
 use super::configure::{Made, report};
-use super::{Cx, Result, agents};
+use super::{Cx, Result, agents, users};
 use crate::model::address::UserId;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{Folder, Grant, Membership, Origin, Role, User};
@@ -64,6 +64,25 @@ pub(super) fn add_member(
     }
     cx.db.members.put(txn, &key, &Membership { user: user.clone(), at: cx.now.wall, by: None, origin })?;
     Ok(Ok(vec![report(entity, Action::Created)]))
+}
+
+/// Lets a person whom Hearth may not know yet talk to an agent, because somebody said so.
+pub(super) fn let_in(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    (user, name): (&UserId, Option<&str>),
+    by: Option<&UserId>,
+) -> Result<()> {
+    know(cx, txn, user, Origin::Runtime)?;
+    users::refresh_name(cx, txn, Some(user), name)?;
+    let (channel, handle) = ForeignKey::user(user);
+    let key = (agent, channel, handle);
+    if cx.db.members.contains(txn, &key)? {
+        return Ok(());
+    }
+    let row = Membership { user: user.clone(), at: cx.now.wall, by: by.cloned(), origin: Origin::Runtime };
+    cx.db.members.put(txn, &key, &row)
 }
 
 /// Takes a membership back.

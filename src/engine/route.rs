@@ -1,15 +1,17 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
-use super::duplicate::Remembered;
+use super::approvals::{self, Stranger, Unheard};
+use super::duplicate::{End, Remembered};
 use super::engage::{Heard, weigh};
 use super::export::Of;
 use super::messages::NewMessage;
 use super::wake::Arrival;
 use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, threads, users, wake};
 use crate::model::address::{Address, UserId};
+use crate::model::approval::Held;
 use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::entity::{Agent, Chat, Wiring};
-use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
@@ -36,6 +38,9 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> R
     if let Some(seen) = remembered.as_ref().map(|event| event.find(cx, txn)).transpose()?.flatten() {
         return duplicate::repeat(cx, txn, (event, threads), &seen);
     }
+    if let Some(answered) = approvals::answer(cx, txn, event)? {
+        return Ok(answered);
+    }
     let (chat_id, mut chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
         None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
@@ -43,19 +48,19 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> R
         None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
     let effects = chats::refresh(cx, txn, (chat_id, &mut chat), event)?;
-    let listeners = chats::listeners(cx, txn, chat_id)?;
-    if listeners.is_empty() {
-        return nobody_listens(cx, txn, event, (chat_id, &chat), remembered);
-    }
     let sender = sender_of(event);
-    users::refresh_name(cx, txn, sender.as_ref(), event.content.sender_name.as_deref())?;
-    let (sender, chat) = (sender.as_ref(), &chat);
-    let mut fan_out = FanOut { event, threads, sender, chat_id, chat, body: None, told: false, effects };
-    let mut wirings = Vec::with_capacity(listeners.len());
-    for (agent_id, agent, wiring) in &listeners {
-        wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
+    let mut fan_out = FanOut::of((event, threads), sender.as_ref(), (chat_id, &chat), remembered);
+    fan_out.effects = effects;
+    let mut listeners = chats::listeners(cx, txn, chat_id)?;
+    if listeners.is_empty() {
+        if let Some(done) = fan_out.nobody_listens(cx, txn)? {
+            return Ok(done);
+        }
+        listeners = chats::listeners(cx, txn, chat_id)?;
     }
-    conclude(cx, txn, fan_out, wirings, remembered)
+    users::refresh_name(cx, txn, sender.as_ref(), event.content.sender_name.as_deref())?;
+    let wirings = fan_out.offer_all(cx, txn, &listeners)?;
+    conclude(cx, txn, fan_out, wirings)
 }
 
 /// The person who sent an event: nothing but the adapter's sender id makes an identity.
@@ -64,20 +69,155 @@ pub(super) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 }
 
 /// One event on its way to several agents.
-struct FanOut<'a> {
+pub(super) struct FanOut<'a> {
     event: &'a InboundEvent,
     /// Whether the chat has threads, if anybody knows.
     threads: Option<bool>,
     sender: Option<&'a UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
-    body: Option<BodyId>,
+    remembered: Option<Remembered<'a>>,
+    /// What it says, once that is stored.
+    pub(super) body: Option<BodyId>,
     /// Whether the sender was told that a command is denied.
     told: bool,
-    effects: Vec<Effect>,
+    /// Agents that would have somebody asked about the sender.
+    asking: Vec<AgentId>,
+    /// The decision that it waits for.
+    pub(super) held: Option<ApprovalId>,
+    pub(super) effects: Vec<Effect>,
 }
 
-impl FanOut<'_> {
+impl<'a> FanOut<'a> {
+    pub(super) fn of(
+        (event, threads): (&'a InboundEvent, Option<bool>),
+        sender: Option<&'a UserId>,
+        (chat_id, chat): (ChatId, &'a Chat),
+        remembered: Option<Remembered<'a>>,
+    ) -> Self {
+        Self {
+            event,
+            threads,
+            sender,
+            chat_id,
+            chat,
+            remembered,
+            body: None,
+            told: false,
+            asking: Vec::new(),
+            held: None,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Lets every wiring decide for itself; what wants somebody to be asked is asked once for all of them.
+    pub(super) fn offer_all(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        listeners: &[(AgentId, Agent, Wiring)],
+    ) -> Result<Vec<WiringReport>> {
+        let mut wirings = Vec::with_capacity(listeners.len());
+        for (agent_id, agent, wiring) in listeners {
+            wirings.push(self.offer(cx, txn, (*agent_id, agent), wiring)?);
+        }
+        if let Some(reason) = self.ask_about_sender(cx, txn, &wirings)? {
+            let held = wirings.iter_mut().filter(|report| report.why == Reason::SenderHeld);
+            held.for_each(|report| report.why = reason);
+        }
+        Ok(wirings)
+    }
+
+    /// Has somebody asked about the sender and keeps the message until the answer, or says why not.
+    fn ask_about_sender(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        wirings: &[WiringReport],
+    ) -> Result<Option<Reason>> {
+        let agents = std::mem::take(&mut self.asking);
+        let (Some(sender), false) = (self.sender, agents.is_empty()) else { return Ok(None) };
+        let name = self.event.content.sender_name.as_deref();
+        let stranger = Stranger { chat: self.chat_id, sender, name, agents: &agents };
+        match approvals::admit(cx, txn, stranger, &mut self.effects)? {
+            Ok(approval) => {
+                let heard = wirings.iter().any(|report| report.message.is_some());
+                self.hold(cx, txn, approval, (agents, heard))?;
+                Ok(None)
+            }
+            Err(reason) => {
+                let only = if let [only] = agents.as_slice() { Some(*only) } else { None };
+                record_drop(cx, txn, self.event, Some(self.chat_id), (only, reason))?;
+                Ok(Some(reason))
+            }
+        }
+    }
+
+    fn hold(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        approval: ApprovalId,
+        (agents, heard): (Vec<AgentId>, bool),
+    ) -> Result<()> {
+        let body = self.body(cx, txn)?;
+        let held = Held {
+            agents,
+            heard,
+            mention: self.event.mention,
+            group: self.event.group,
+            threads: self.threads,
+            reply_to: self.event.reply_to.clone(),
+            stored: cx.now.wall,
+        };
+        self.held = Some(approval);
+        approvals::hold(cx, txn, (approval, body), &held)
+    }
+
+    fn body(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<BodyId> {
+        match self.body {
+            Some(body) => Ok(body),
+            None => {
+                let body = body_of(cx, self.event, self.sender.cloned());
+                Ok(*self.body.insert(messages::insert_body(cx, txn, &body)?))
+            }
+        }
+    }
+
+    /// The bot was addressed where no agent listens: somebody is asked who is to listen, unless the chat was denied.
+    /// Otherwise it is nobody's business. No answer: somebody listens from now on.
+    fn nobody_listens(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Option<Applied>> {
+        let (event, chat) = (self.event, Some(self.chat_id));
+        if self.chat.denied.is_some() {
+            return Ok(Some(silent(event, chat, Reason::ChatDenied)));
+        }
+        if !event.mention {
+            return Ok(Some(silent(event, chat, Reason::NoAgentWired)));
+        }
+        match approvals::unheard(cx, txn, event, (self.chat_id, self.chat), &mut self.effects)? {
+            Unheard::Wired => Ok(None),
+            Unheard::Held(approval) => {
+                self.hold(cx, txn, approval, (Vec::new(), false))?;
+                self.remember(cx, txn, End { held: self.held, ..End::refused(Reason::ChannelHeld) })?;
+                let report =
+                    RouteReport { outcome: Outcome::Held, reason: Some(Reason::ChannelHeld), ..blank(event, chat) };
+                Ok(Some(Applied::new(Reply::Routed(report), std::mem::take(&mut self.effects))))
+            }
+            Unheard::Dropped(reason) => {
+                record_drop(cx, txn, event, chat, (None, reason))?;
+                self.remember(cx, txn, End::refused(reason))?;
+                Ok(Some(silent(event, chat, reason)))
+            }
+        }
+    }
+
+    fn remember(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, end: End) -> Result<()> {
+        match self.remembered.take() {
+            Some(event) => event.remember(cx, txn, end),
+            None => Ok(()),
+        }
+    }
+
     /// Lets one wiring decide and does what it decides.
     fn offer(
         &mut self,
@@ -102,6 +242,7 @@ impl FanOut<'_> {
                     threads::engaged(cx, txn, (agent_id, wiring), heard, &mut self.effects)?;
                 }
             }
+            Decision::Refused if why == Reason::SenderHeld => self.asking.push(agent_id),
             Decision::Refused => {
                 if why == Reason::Backlog {
                     self.tell_of_backlog(cx, txn, (agent_id, agent))?;
@@ -160,10 +301,7 @@ impl FanOut<'_> {
         (agent_id, agent): (AgentId, &Agent),
         (wiring, trigger): (&Wiring, bool),
     ) -> Result<(SessionId, MessageId)> {
-        let body = match self.body {
-            Some(body) => body,
-            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.cloned()))?),
-        };
+        let body = self.body(cx, txn)?;
         let mode = sessions::decide_mode(wiring.session, self.threads, self.chat.group);
         let route = sessions::decide_route(mode, self.chat_id, &self.event.source);
         let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
@@ -201,24 +339,33 @@ fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
 }
 
 /// Sums up what the wirings decided and remembers the event.
-fn conclude(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    fan_out: FanOut<'_>,
-    wirings: Vec<WiringReport>,
-    remembered: Option<Remembered<'_>>,
-) -> Result<Applied> {
-    let stored: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
-    let refused = decide_refusal(&wirings);
-    if refused == Some(Reason::NoAgentEngaged) {
-        record_drop(cx, txn, fan_out.event, Some(fan_out.chat_id), (None, Reason::NoAgentEngaged))?;
+fn conclude(cx: &Cx<'_>, txn: &mut Write<'_>, fan_out: FanOut<'_>, wirings: Vec<WiringReport>) -> Result<Applied> {
+    let end = fan_out.end(cx, txn, &wirings)?;
+    let outcome = match (end.refused, end.held) {
+        (None, _) => Outcome::Routed,
+        (Some(_), Some(_)) => Outcome::Held,
+        (Some(_), None) => Outcome::Dropped,
+    };
+    let report = RouteReport { outcome, reason: end.refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
+    if let Some(event) = fan_out.remembered {
+        event.remember(cx, txn, end)?;
     }
-    if let Some(event) = remembered {
-        event.remember(cx, txn, stored, refused)?;
-    }
-    let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
-    let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
     Ok(Applied::new(Reply::Routed(report), fan_out.effects))
+}
+
+impl FanOut<'_> {
+    /// What is remembered of the event; that nobody took it is recorded.
+    pub(super) fn end(&self, cx: &Cx<'_>, txn: &mut Write<'_>, wirings: &[WiringReport]) -> Result<End> {
+        let messages: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
+        let refused = match self.held {
+            Some(_) if messages.is_empty() => Some(Reason::SenderHeld),
+            _ => decide_refusal(wirings),
+        };
+        if refused == Some(Reason::NoAgentEngaged) {
+            record_drop(cx, txn, self.event, Some(self.chat_id), (None, Reason::NoAgentEngaged))?;
+        }
+        Ok(End { messages, refused, held: self.held })
+    }
 }
 
 /// Why nobody has the message; none if somebody has. A refusal by a gate or a mute comes before nobody's interest.
@@ -235,26 +382,6 @@ fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
     Some(refused.map_or(Reason::NoAgentEngaged, |report| report.why))
 }
 
-/// The bot was addressed where no agent listens: recorded, unless the chat was denied. Otherwise it is nobody's business.
-fn nobody_listens(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    event: &InboundEvent,
-    (chat_id, chat): (ChatId, &Chat),
-    remembered: Option<Remembered<'_>>,
-) -> Result<Applied> {
-    if chat.denied.is_some() {
-        return Ok(silent(event, Some(chat_id), Reason::ChatDenied));
-    }
-    if event.mention {
-        record_drop(cx, txn, event, Some(chat_id), (None, Reason::NoAgentWired))?;
-        if let Some(event) = remembered {
-            event.remember(cx, txn, Vec::new(), Some(Reason::NoAgentWired))?;
-        }
-    }
-    Ok(silent(event, Some(chat_id), Reason::NoAgentWired))
-}
-
 fn silent(event: &InboundEvent, chat: Option<ChatId>, reason: Reason) -> Applied {
     let report = RouteReport { reason: Some(reason), ..blank(event, chat) };
     Applied::new(Reply::Routed(report), Vec::new())
@@ -266,7 +393,8 @@ pub(super) fn blank(event: &InboundEvent, chat: Option<ChatId>) -> RouteReport {
     RouteReport { event, chat, outcome: Outcome::Dropped, reason: None, wirings: Vec::new() }
 }
 
-fn record_drop(
+/// Records that nobody has an event, or that one agent has not.
+pub(super) fn record_drop(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     event: &InboundEvent,

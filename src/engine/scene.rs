@@ -1,6 +1,7 @@
 //! A store on which single transactions are tried out: what each says, and the rows that it leaves.
 
 use super::configure::{Aftermath, Made};
+use super::entropy::Entropy;
 use super::{Cx, Result, agents, configure, pattern::Patterns, wirings};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::{ChatSpec, WiringSpec};
@@ -55,7 +56,8 @@ impl Scene {
         let now = Moment { wall: Timestamp::from_millis(self.second.get() * 1_000), awake: Awake::new(1, 0) };
         let done = self.store.write(|db, txn| {
             let (policy, patterns) = (&Policy::STANDARD, &self.patterns);
-            let cx = Cx { db, policy, now, groups_path: b"/groups", patterns, careful: None };
+            let entropy = &Entropy::of(1);
+            let cx = Cx { db, policy, now, entropy, groups_path: b"/groups", patterns, careful: None };
             work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)
         });
         let line = |one: &ChangeReport| format!("{} {}", one.action.as_str(), one.entity);

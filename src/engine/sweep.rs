@@ -1,7 +1,9 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove, retention, threads, wake};
+use super::{
+    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, retention, threads, wake,
+};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -18,9 +20,17 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     for observation in observations {
         cx.apart(txn, &mut effects, |txn, _| observe(cx, txn, observation))?;
     }
-    for part in
-        [judge_all, ripen_messages, places::fill, ripen_outbound, attempt_again, threads::expire, remove::resume]
-    {
+    let parts = [
+        judge_all,
+        ripen_messages,
+        places::fill,
+        ripen_outbound,
+        attempt_again,
+        approvals::due,
+        threads::expire,
+        remove::resume,
+    ];
+    for part in parts {
         cx.apart(txn, &mut effects, |txn, effects| part(cx, txn, effects))?;
     }
     let mut caused: Vec<Caused> = effects.iter().map(Caused::from).collect();

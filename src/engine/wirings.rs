@@ -139,7 +139,8 @@ fn new_chat(cx: &Cx<'_>, spec: &ChatSpec, origin: Origin) -> Chat {
     }
 }
 
-fn put(
+/// Makes an agent listen in a chat, or do so in another way.
+pub(super) fn put(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (chat, agent): (ChatId, AgentId),

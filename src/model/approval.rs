@@ -27,7 +27,7 @@ pub enum Matters {
     Channel {
         /// Where.
         chat: ChatId,
-        /// Who addressed it last.
+        /// Who addressed it first: whom the card names, and whom a yes lets in.
         sender: Option<UserId>,
         /// How they call themselves.
         name: Option<String>,
@@ -169,6 +169,8 @@ pub struct Approval {
 pub struct Held {
     /// Agents that refused it and will have it if the answer is yes; empty: whoever is wired then.
     pub agents: Vec<AgentId>,
+    /// Other agents have it already.
+    pub heard: bool,
     /// The platform said that the bot was addressed.
     pub mention: bool,
     /// Whether it was said in a group.

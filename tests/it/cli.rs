@@ -99,6 +99,36 @@ fn both_terminals_see_what_is_said() {
     }
 }
 
+/// The owner sits at a terminal and a stranger writes elsewhere: the question comes to the terminal, a number answers it,
+/// and the stranger's words go to the agent, not the number.
+#[test]
+fn a_stranger_is_let_in_from_the_terminal() {
+    let mut host = Host::new();
+    host.start();
+    let mut chat = Running::start_open(host.command(&["chat"]));
+    chat.type_line("hello");
+    chat.wait_stdout("echo: hello\n");
+    host.apply(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"main\"\n[[chats]]\nchannel = \"telegram\"\n\
+         platform_id = \"123\"\n[[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n",
+    );
+    assert_eq!(host.inject("m1", "let me in")["outcome"], "held");
+    chat.wait_stdout("1. Allow\n2. Deny\n");
+    let shown = || host.done(&["approvals", "list", "--json"], b"").contains("\"pending\"").then_some(());
+    wait_for("the card to be shown", shown);
+    chat.type_line("1");
+    chat.wait_stdout("✅ Allowed\n");
+    chat.type_line("hello again");
+    chat.wait_stdout("echo: hello again\n");
+    assert!(!chat.stdout().contains("echo: 1"), "{}", chat.stdout());
+    let ended = chat.end();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let why = host.done(&["why", "m1"], b"");
+    assert!(why.contains("ap1 was approved: by terminal:"), "{why}");
+    assert!(host.said().contains(&"echo: let me in".to_owned()), "{:?}", host.said());
+    host.check();
+}
+
 #[test]
 fn a_client_that_is_killed_harms_nobody() {
     let mut host = Host::new();

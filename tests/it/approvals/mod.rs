@@ -1,0 +1,10 @@
+//! Approvals over the whole engine: who is asked and where, presses, strangers, unknown chats, answers in words.
+
+mod access;
+mod approvers;
+mod chance;
+mod channels;
+mod ground;
+mod presses;
+mod senders;
+mod words;
