@@ -29,6 +29,7 @@ mod parse;
 mod text;
 mod trash;
 mod watch;
+mod wish;
 
 #[cfg(test)]
 mod tests;

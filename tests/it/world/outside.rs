@@ -10,6 +10,7 @@ use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Observation, ObservedState, Record, Said, Target};
+use hearth::model::request::Wish;
 
 /// What a channel says of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
@@ -213,6 +214,7 @@ pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: 
         text,
         files: vec![],
         deliver_after: None,
+        wish: Wish::Say,
         request: None,
     }
 }
