@@ -1,6 +1,7 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
 use super::configure::{self, Aftermath, Made, report};
+use super::requests::replies;
 use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
@@ -76,13 +77,14 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
             row.context_version = row.context_version.saturating_add(1);
         })?;
         let context = export::context_view(cx, txn, (session, &row))?;
-        let (messages, replies) = (Vec::new(), Vec::new());
+        let (messages, replies) = (Vec::new(), replies::of(cx, txn, session, row.live)?);
         after.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
     }
     Ok(())
 }
 
-fn insert(
+/// Stores a new agent.
+pub(super) fn insert(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     folder: &Folder,

@@ -1,5 +1,6 @@
 //! What a session's mailbox should hold: made from the tables, never from memory.
 
+use super::requests::{peers, replies};
 use super::{Cx, Result, context, sessions};
 use crate::model::address::Address;
 use crate::model::delivery::{Author, OutState};
@@ -76,7 +77,8 @@ fn build(
         }
         messages.push(view);
     }
-    Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, replies: Vec::new(), exact })
+    let replies = replies::of(cx, txn, id, session.live)?;
+    Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, replies, exact })
 }
 
 fn due_messages(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, due: Due) -> Result<Vec<(u64, MessageId)>> {
@@ -103,7 +105,7 @@ fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> 
         kind: body.kind,
         trigger: message.trigger,
         said: body.said,
-        reply: message.reply,
+        reply: message.reply.or_else(|| peers::address(message.from.is_some(), &body)),
         content: body.content.raw,
         attachments: body.attachments,
     })

@@ -29,6 +29,7 @@ mod engage;
 mod export;
 mod ingest;
 mod journal;
+mod json;
 mod lifecycle;
 mod messages;
 mod notice;

@@ -22,10 +22,28 @@ pub(super) fn resolve(
     if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
         return Ok(id);
     }
+    let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
+    make(cx, txn, agent, route, Some(Address { thread, ..source.clone() }))
+}
+
+/// The newest session of an agent in which it talks; one without a chat is made if there is none.
+pub(super) fn newest(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<SessionId> {
+    match cx.db.sessions_by_agent.collect_last(txn, &agent, 1)?.first() {
+        Some(((_, id), ())) => Ok(*id),
+        None => make(cx, txn, agent, Route::AgentShared, None),
+    }
+}
+
+fn make(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    route: Route,
+    reply: Option<Address>,
+) -> Result<SessionId> {
+    let by_route = (agent, RouteKey::from(&route));
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
-    let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
-    let reply = Some(Address { thread, ..source.clone() });
     let session = Session {
         agent,
         route,
@@ -40,6 +58,7 @@ pub(super) fn resolve(
         active: cx.now.wall,
     };
     cx.db.sessions_by_route.put(txn, &by_route, &id)?;
+    cx.db.sessions_by_agent.put(txn, &(agent, id), &())?;
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
     Ok(id)

@@ -1,7 +1,7 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove, wake};
+use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove, requests, wake};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -18,7 +18,17 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     for observation in observations {
         cx.apart(txn, &mut effects, |txn, _| observe(cx, txn, observation))?;
     }
-    for part in [judge_all, ripen_messages, places::fill, ripen_outbound, attempt_again, remove::resume] {
+    let parts = [
+        judge_all,
+        requests::expire,
+        ripen_messages,
+        places::fill,
+        requests::replies::again,
+        ripen_outbound,
+        attempt_again,
+        remove::resume,
+    ];
+    for part in parts {
         cx.apart(txn, &mut effects, |txn, effects| part(cx, txn, effects))?;
     }
     let caused = effects.iter().map(Caused::from).collect();
@@ -63,7 +73,7 @@ fn judge(
     let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
     let claims = claims_of(cx, txn, session)?;
     match stuck::decide(&incarnation, &claims, cx.policy, cx.now.awake) {
-        Verdict::Leave => {}
+        Verdict::Leave => lifecycle::end_outdated(cx, txn, (session, number), effects)?,
         Verdict::Stop(why) => lifecycle::stop(cx, txn, (session, number), why, effects)?,
         Verdict::LaunchAgain => wake::launch_again(cx, txn, (session, number), effects)?,
         Verdict::Inquire => effects.push(Effect::Inquire(session, number)),

@@ -61,7 +61,9 @@ fn decide(session: &Session, incarnation: Option<&Incarnation>, removed: bool) -
     if removed || session.status != SessionStatus::Active {
         return Wake::Nothing;
     }
-    match (session.live, incarnation.map(|incarnation| &incarnation.phase)) {
+    // One that ends with its turn gets nothing more, either.
+    let phase = incarnation.filter(|incarnation| !incarnation.outdated).map(|incarnation| &incarnation.phase);
+    match (session.live, phase) {
         (None, _) => Wake::Launch,
         (Some(_), Some(Phase::Starting | Phase::Running)) => Wake::Export,
         // One that ends gets nothing more; its close wakes the session again.
@@ -85,6 +87,7 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Eff
         tool: None,
         stopped_for: None,
         claimed: false,
+        outdated: false,
         stderr_tail: String::new(),
     };
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
@@ -160,6 +163,7 @@ mod tests {
                 tool: None,
                 stopped_for: None,
                 claimed: false,
+                outdated: false,
                 stderr_tail: String::new(),
             });
             decide(&session(live, status), incarnation.as_ref(), removed)

@@ -211,6 +211,8 @@ pub struct Question {
     pub session: SessionId,
     /// Incarnation that waits for the answer.
     pub incarnation: u32,
+    /// Its number of the question.
+    pub number: u64,
     /// Name of the answer's file.
     pub request: String,
     /// Where it was asked.
@@ -238,6 +240,8 @@ pub struct Question {
 pub struct HostReply {
     /// Incarnation that asked.
     pub incarnation: u32,
+    /// Its number of the request; of too many answers those with the lowest go first.
+    pub number: u64,
     /// What was asked for, or why it was not done.
     pub answer: Result<RawJson, String>,
 }

@@ -209,6 +209,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &session)?;
     db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
     db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;
+    db.sessions_by_agent.put(txn, &(AGENT, SESSION), &())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
         launched: Awake::new(1, 100),
@@ -218,6 +219,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         tool: Some(ToolUse { name: "Bash".to_owned(), timeout: Some(Millis::minutes(2)) }),
         stopped_for,
         claimed: true,
+        outdated: false,
         stderr_tail: "warning: unused".to_owned(),
     };
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
@@ -387,6 +389,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let question = Question {
         session: SESSION,
         incarnation: 2,
+        number: 17,
         request: "q1".to_owned(),
         to: address(None),
         title: "Pizza?".to_owned(),
@@ -402,7 +405,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.questions_due.put(txn, &(at(81), QuestionId::new(1)), &())?;
     let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
     db.asked.put(txn, &(channel, chat, OutboundId::new(1)), &Matter::Approval(ApprovalId::new(1)))?;
-    let reply = HostReply { incarnation: 2, answer: Ok(json("true")) };
+    let reply = HostReply { incarnation: 2, number: 19, answer: Ok(json("true")) };
     db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
     let (channel, chat, thread) = ForeignKey::place(&sticky.address);

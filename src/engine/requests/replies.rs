@@ -1,0 +1,116 @@
+//! Answers to what agents ask of Hearth: rows as long as the incarnation that asked lives, and with them files.
+
+use crate::engine::{Cx, Result, export, readable, sessions};
+use crate::model::approval::HostReply;
+use crate::model::content::RawJson;
+use crate::model::effect::{Effect, Export, ExportedReply};
+use crate::model::id::SessionId;
+use crate::model::incarnation::Phase;
+use crate::state::{Text, Write};
+
+/// Answers of one incarnation that are kept; of more, those to its oldest requests have long been read.
+const REPLIES_MAX: usize = 100;
+
+/// Who waits for an answer, and under which name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::engine) struct Asker {
+    /// Its session.
+    pub(in crate::engine) session: SessionId,
+    /// Its incarnation.
+    pub(in crate::engine) incarnation: u32,
+    /// Its number of the request.
+    pub(in crate::engine) number: u64,
+    /// Name of the answer.
+    pub(in crate::engine) request: String,
+}
+
+/// Answers a request. False if nobody can read it any more: the incarnation that asked is gone.
+pub(in crate::engine) fn answer(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    asker: &Asker,
+    answer: std::result::Result<RawJson, String>,
+    effects: &mut Vec<Effect>,
+) -> Result<bool> {
+    let Asker { session, incarnation, number, .. } = *asker;
+    if !reads(cx, txn, session, incarnation)? {
+        return Ok(false);
+    }
+    let Ok(name) = Text::new(asker.request.as_str()) else { return Ok(false) };
+    let there = cx.db.replies.collect_prefix(txn, &session, REPLIES_MAX)?;
+    if there.len() >= REPLIES_MAX
+        && let Some((oldest, _)) = there.into_iter().min_by_key(|(_, reply)| reply.number)
+    {
+        cx.db.replies.delete(txn, &oldest)?;
+    }
+    cx.db.replies.put(txn, &(session, name), &HostReply { incarnation, number, answer })?;
+    export(cx, txn, session, effects).map(|()| true)
+}
+
+/// What the mailbox of a session has to hold of answers: exactly these.
+pub(in crate::engine) fn of(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    session: SessionId,
+    live: Option<u32>,
+) -> Result<Vec<ExportedReply>> {
+    let rows = cx.db.replies.collect_prefix(txn, &session, REPLIES_MAX)?;
+    let mine = rows.into_iter().filter(|(_, reply)| live == Some(reply.incarnation));
+    Ok(mine
+        .map(|((_, name), reply)| ExportedReply { request: name.as_str().to_owned(), answer: reply.answer })
+        .collect())
+}
+
+/// Forgets the answers to an incarnation that is gone, and removes their files.
+pub(in crate::engine) fn forget(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    session: SessionId,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let rows = cx.db.replies.collect_prefix(txn, &session, cx.policy.rows_per_input)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    for (key, _) in rows {
+        cx.db.replies.delete(txn, &key)?;
+    }
+    export(cx, txn, session, effects)
+}
+
+/// Asks again for the files of answers that wait for a live incarnation: nobody says whether they are there.
+pub(in crate::engine) fn again(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let mut found = Vec::new();
+    let mut from = (SessionId::new(0), Text::new("")?);
+    while let Some(((session, _), reply)) = cx.db.replies.first(txn, from..)? {
+        found.push((session, reply.incarnation));
+        if found.len() >= cx.policy.rows_per_input {
+            break;
+        }
+        from = (SessionId::new(session.number().saturating_add(1)), Text::new("")?);
+    }
+    for (session, incarnation) in found {
+        cx.apart(txn, effects, |txn, effects| {
+            if reads(cx, txn, session, incarnation)? { export(cx, txn, session, effects) } else { Ok(()) }
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether an incarnation can still read an answer.
+fn reads(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, incarnation: u32) -> Result<bool> {
+    if cx.db.live.get(txn, &session)? != Some(incarnation) {
+        return Ok(false);
+    }
+    let row = readable(cx.db.incarnations.get(txn, &(session, incarnation)))?;
+    Ok(row.is_some_and(|row| matches!(row.phase, Phase::Starting | Phase::Running)))
+}
+
+/// Answers without messages: those that lie in the mailbox stay.
+fn export(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(()) };
+    let context = export::context_view(cx, txn, (id, &session))?;
+    let replies = of(cx, txn, id, session.live)?;
+    effects.push(Effect::Export(Box::new(Export { session: id, context, messages: vec![], replies, exact: false })));
+    Ok(())
+}
