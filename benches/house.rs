@@ -98,7 +98,7 @@ fn filled(sessions: usize, messages: usize) -> Ground {
         let numbers: Vec<usize> = (0..sessions * messages).collect();
         for group in numbers.chunks(500) {
             let group: Vec<Submission> = group.iter().map(|number| said(number % sessions, *number)).collect();
-            engine.commit(&group, moment(0)).unwrap();
+            engine.commit(&group, moment(0), 7).unwrap();
         }
     })
 }

@@ -127,7 +127,7 @@ fn routing(c: &mut Criterion) {
 
     let many = Ground::new(&configuration(1, per_thread), |engine| {
         let all: Vec<Submission> = (0..SESSIONS).map(|n| threaded(n, &format!("first{n}"))).collect();
-        engine.commit(&all, ground::moment(0)).unwrap();
+        engine.commit(&all, ground::moment(0), 7).unwrap();
     });
     let round_robin = one_by_one(|n| threaded(n * 7 % SESSIONS, &format!("m{n}")));
     compare(c, "route, 1,000 sessions in turn", &many, &round_robin);
@@ -139,7 +139,7 @@ fn ingest(c: &mut Criterion) {
         all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
         // Nobody takes what is said: the lane's first message waits, the others queue behind it.
         all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
-        engine.commit(&all, ground::moment(0)).unwrap();
+        engine.commit(&all, ground::moment(0), 7).unwrap();
     });
     compare(c, "ingest, a claim and an answer", &ground, &one_by_one(turn));
 }

@@ -95,15 +95,15 @@ fn busy_sessions(engine: &Engine) {
         one
     };
     let routed: Vec<Submission> = (0..BUSY).map(threaded).collect();
-    engine.commit(&routed, moment(0)).unwrap();
+    engine.commit(&routed, moment(0), 7).unwrap();
     let sessions = (1..=BUSY).map(SessionId::new);
     let running = sessions.clone().map(|id| submission(Input::Runtime(RuntimeEvent::Running(id, 1))));
-    engine.commit(&running.collect::<Vec<_>>(), moment(0)).unwrap();
+    engine.commit(&running.collect::<Vec<_>>(), moment(0), 7).unwrap();
     let claim = |session| {
         let record = Record::Claim { seq: 2, incarnation: 1 };
         submission(Input::Collected(Collection { session, found: vec![Found { record, files: vec![] }], closes: None }))
     };
-    engine.commit(&sessions.map(claim).collect::<Vec<_>>(), moment(0)).unwrap();
+    engine.commit(&sessions.map(claim).collect::<Vec<_>>(), moment(0), 7).unwrap();
 }
 
 fn sweep_at(ms: u64) -> (Vec<Submission>, Moment) {
@@ -117,7 +117,7 @@ fn idle(c: &mut Criterion) {
         let engine = ground.engine();
         let (sweep, at) = sweep_at(1_000);
         group.bench_function(BenchmarkId::from_parameter(format!("{size} idle sessions")), |b| {
-            b.iter(|| engine.commit(&sweep, at).unwrap());
+            b.iter(|| engine.commit(&sweep, at, 7).unwrap());
         });
     }
     group.finish();
@@ -130,7 +130,7 @@ fn young_claims(c: &mut Criterion) {
     let mut group = c.benchmark_group("sweep, 1,000 running");
     group.sample_size(10);
     group.bench_function(BenchmarkId::from_parameter("young claims"), |b| {
-        b.iter(|| engine.commit(&sweep, at).unwrap());
+        b.iter(|| engine.commit(&sweep, at, 7).unwrap());
     });
     group.finish();
 }
@@ -143,7 +143,7 @@ fn stuck_claims(c: &mut Criterion) {
     let groups = [vec![submission(Input::Sweep(beats.collect()))]];
     let late = |engine: &Engine| {
         let begin = now();
-        engine.commit(&groups[0], Moment { awake: Awake::new(1, 61_000), ..moment(61_000) }).unwrap();
+        engine.commit(&groups[0], Moment { awake: Awake::new(1, 61_000), ..moment(61_000) }, 7).unwrap();
         now() - begin
     };
     let mut group = c.benchmark_group("sweep, 1,000 stuck");

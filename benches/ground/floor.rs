@@ -21,7 +21,7 @@ pub(crate) fn run(ground: &Ground, groups: &[Vec<Submission>]) -> Duration {
     let engine = copy.engine();
     let begin = now();
     for (number, group) in groups.iter().enumerate() {
-        let answers = engine.commit(group, moment(number as u64)).unwrap();
+        let answers = engine.commit(group, moment(number as u64), 7).unwrap();
         assert!(answers.iter().all(Result::is_ok));
     }
     now() - begin
@@ -35,7 +35,7 @@ pub(crate) fn trace(ground: &Ground, groups: &[Vec<Submission>]) -> Vec<Vec<Writ
     for (number, group) in groups.iter().enumerate() {
         {
             let engine = copy.engine();
-            engine.commit(group, moment(number as u64)).unwrap();
+            engine.commit(group, moment(number as u64), 7).unwrap();
         }
         let after = rows(&copy);
         trace.push(changes(&before, &after));

@@ -52,7 +52,7 @@ impl Ground {
         let engine = open(dir.path());
         if !configuration.is_empty() {
             let configure = Input::Configure(file::parse("hearth.toml", configuration).unwrap());
-            let answers = engine.commit(&[submission(configure)], moment(0)).unwrap();
+            let answers = engine.commit(&[submission(configure)], moment(0), 7).unwrap();
             assert!(matches!(answers[0].as_ref().unwrap().reply, Reply::Configured(_)), "{answers:?}");
         }
         prepare(&engine);

@@ -80,7 +80,8 @@ impl Local {
     pub(super) fn submit_at(&self, input: Input, dry_run: bool, at: Option<Timestamp>) -> Result<Reply, Failure> {
         let group = [Submission { input, dry_run }];
         let now = clock::once(self.run);
-        let answer = self.engine.commit(&group, at.map_or(now, |at| now.at(at)))?.pop();
+        let entropy = clock::random().map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+        let answer = self.engine.commit(&group, at.map_or(now, |at| now.at(at)), entropy)?.pop();
         match answer {
             Some(Ok(applied)) => self.go_on(applied),
             Some(Err(error)) => Err(error.into()),

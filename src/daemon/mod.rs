@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Clock};
 use crate::config::{BadPlace, Paths, env, seams};
-use crate::engine::commit::{Engine, Submission};
+use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
@@ -150,7 +150,7 @@ impl Daemon {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
             crash::point("taken");
-            match self.engine.commit(&group, self.clock.now()) {
+            match self.commit(&group) {
                 Ok(done) => {
                     crash::point("committed");
                     for (answer, to) in done.into_iter().zip(answers) {
@@ -159,13 +159,19 @@ impl Daemon {
                     crash::point("performed");
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the store failed");
-                    self.stop.fail(format!("the store failed: {error}"));
+                    tracing::error!(%error, "the engine cannot go on");
+                    self.stop.fail(error);
                     self.inbox.close();
                     return;
                 }
             }
         }
+    }
+
+    fn commit(&self, group: &[Submission]) -> Result<Vec<Answer>, String> {
+        let entropy = clock::random().map_err(|error| Error::Entropy(error).to_string())?;
+        let done = self.engine.commit(group, self.clock.now(), entropy);
+        done.map_err(|error| format!("the store failed: {error}"))
     }
 
     fn start_ticks(self: &Arc<Self>) -> Result<(), Error> {
@@ -288,7 +294,7 @@ impl Daemon {
     }
 }
 
-fn answer_and_perform(world: &World, answer: crate::engine::commit::Answer, to: Option<oneshot::Sender<Heard>>) {
+fn answer_and_perform(world: &World, answer: Answer, to: Option<oneshot::Sender<Heard>>) {
     let heard = match answer {
         Ok(applied) => {
             for problem in &applied.problems {

@@ -1,14 +1,33 @@
 //! Attempts to deliver: the start of one is committed before the channel hears of it.
 
-use super::{Cx, Result, outbox};
-use crate::model::delivery::{Author, Delivery, DeliveryAct, OutState, Outbound};
+use super::{Cx, Result, cards, channels, deliver, outbox};
+use crate::model::channel::OnUncertain;
+use crate::model::delivery::{Act, Author, Delivery, DeliveryAct, OutState, Outbound, Said};
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::time::Awake;
 use crate::state::Write;
 
-/// Starts an attempt for the first message of a lane. If nothing is heard of it in time, the sweep sees to it.
+/// Messages of a lane that may fail one after the other before the sweep goes on with it.
+const FAILING_MAX: usize = 50;
+
+/// Starts an attempt for the first message of a lane. One that cannot be attempted fails, and the next one is tried. If
+/// nothing is heard of an attempt in time, the sweep sees to it.
 pub(super) fn begin(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &mut Vec<Effect>) -> Result<()> {
+    let mut first = id;
+    for _ in 0..FAILING_MAX {
+        let outbound = cx.db.outbound.require(txn, &first)?;
+        let Err(reason) = resolve(cx, txn, &outbound)? else { return start(cx, txn, first, effects) };
+        let failed = OutState::Failed { error: reason.clone(), at: cx.now.wall };
+        let outbound = end(cx, txn, first, failed, effects)?;
+        deliver::tell_of_failure(cx, txn, (first, &outbound), &reason, effects)?;
+        let Some(next) = first_of_lane(cx, txn, &outbound)? else { return Ok(()) };
+        first = next;
+    }
+    wait(cx, txn, first, cx.now.awake, "what was before it could not be sent".to_owned())
+}
+
+fn start(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &mut Vec<Effect>) -> Result<()> {
     let outbound = change(cx, txn, id, |outbound| {
         outbound.state = OutState::Attempting { since: cx.now.awake };
         outbound.attempts = outbound.attempts.saturating_add(1);
@@ -44,8 +63,39 @@ pub(super) fn take_back(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, until:
     cx.db.lane_heads.put(txn, &(until, id), &())
 }
 
-/// Ends the first message of a lane; the next one is attempted at once.
+/// Ends the message of a lane that is attempted; the next one is attempted at once.
 pub(super) fn finish(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: OutboundId,
+    state: OutState,
+    effects: &mut Vec<Effect>,
+) -> Result<Outbound> {
+    let outbound = end(cx, txn, id, state, effects)?;
+    if let Some(next) = first_of_lane(cx, txn, &outbound)? {
+        begin(cx, txn, next, effects)?;
+    }
+    Ok(outbound)
+}
+
+/// Takes a message that surely nobody has seen out of its lane: it is never sent. Tells whether that could be done.
+pub(super) fn withdraw(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects: &mut Vec<Effect>) -> Result<bool> {
+    let before = cx.db.outbound.require(txn, &id)?;
+    if !matches!(before.state, OutState::Waiting { .. }) || before.uncertain > 0 {
+        return Ok(false);
+    }
+    let outbound = end(cx, txn, id, OutState::Abandoned { at: cx.now.wall }, effects)?;
+    // One that waits without a time waits behind another one.
+    let was_head = head_due(cx, &before).is_some();
+    match first_of_lane(cx, txn, &outbound)? {
+        Some(next) if was_head => begin(cx, txn, next, effects)?,
+        _ => {}
+    }
+    Ok(true)
+}
+
+/// Ends a message and takes it out of its lane; what is next in it is the caller's to begin.
+fn end(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     id: OutboundId,
@@ -54,13 +104,16 @@ pub(super) fn finish(
 ) -> Result<Outbound> {
     let outbound = change(cx, txn, id, |outbound| outbound.state = state)?;
     if let Some(to) = &outbound.to {
-        let lane = outbox::lane(to);
-        cx.db.lanes.delete(txn, &(lane.0.clone(), lane.1.clone(), lane.2.clone(), id))?;
-        if let Some(((_, _, _, next), ())) = cx.db.lanes.first_in(txn, &lane)? {
-            begin(cx, txn, next, effects)?;
-        }
+        let (channel, chat, thread) = outbox::lane(to);
+        cx.db.lanes.delete(txn, &(channel, chat, thread, id))?;
     }
+    cards::settled(cx, txn, (id, &outbound), effects)?;
     Ok(outbound)
+}
+
+fn first_of_lane(cx: &Cx<'_>, txn: &Write<'_>, outbound: &Outbound) -> Result<Option<OutboundId>> {
+    let Some(to) = &outbound.to else { return Ok(None) };
+    Ok(cx.db.lanes.first_in(txn, &outbox::lane(to))?.map(|((_, _, _, first), ())| first))
 }
 
 /// Changes a row; the time at which something has to be done about it goes, since every change sets its own.
@@ -83,8 +136,43 @@ fn head_due(cx: &Cx<'_>, outbound: &Outbound) -> Option<Awake> {
     }
 }
 
+/// What an attempt would ask of the channel, or why there can be none.
+fn resolve(cx: &Cx<'_>, txn: &Write<'_>, outbound: &Outbound) -> Result<std::result::Result<DeliveryAct, String>> {
+    let target = match &outbound.act {
+        Act::Say => return Ok(Ok(DeliveryAct::Say)),
+        Act::Ask(card) => return Ok(Ok(DeliveryAct::Ask(card.clone()))),
+        Act::Edit(said) | Act::React(said) => said,
+    };
+    let found = match target {
+        Said::Theirs(id) => Ok(id.clone()),
+        Said::Ours(id) => match cx.db.outbound.get(txn, id)?.map(|row| row.state) {
+            Some(OutState::Delivered { platform_message: Some(id), .. }) => Ok(id),
+            Some(OutState::Delivered { platform_message: None, .. }) => {
+                Err(format!("the channel gave no id for {id}, so it cannot be changed or reacted to"))
+            }
+            _ => Err(format!("{id} was never delivered, so it cannot be changed or reacted to")),
+        },
+    };
+    let can_edit = match &outbound.to {
+        Some(to) => channels::capabilities(cx, txn, &to.channel)?.is_none_or(|can| can.edits),
+        None => true,
+    };
+    let edits = matches!(outbound.act, Act::Edit(_));
+    Ok(match found {
+        Ok(id) if !edits => Ok(DeliveryAct::React(id)),
+        Ok(id) if can_edit => Ok(DeliveryAct::Edit(id)),
+        // What became of a card is said all the same.
+        _ if edits && outbound.author == Author::Hearth => Ok(DeliveryAct::Say),
+        Ok(_) => Err("messages of this channel cannot be changed".to_owned()),
+        Err(reason) => Err(reason),
+    })
+}
+
 fn delivery(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: Outbound) -> Result<Option<Delivery>> {
-    let Some(to) = outbound.to else { return Ok(None) };
+    let act = resolve(cx, txn, &outbound)?;
+    let (Ok(act), Some(to)) = (act, outbound.to) else { return Ok(None) };
+    let can = channels::capabilities(cx, txn, &to.channel)?;
+    let marks = can.is_some_and(|can| can.on_uncertain == OnUncertain::SendAgainMarked);
     let speaker = match outbound.author {
         Author::Hearth => None,
         Author::Agent { session, .. } => match super::sessions::load(cx, txn, session)? {
@@ -95,8 +183,8 @@ fn delivery(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: Outbound) ->
     Ok(Some(Delivery {
         id,
         to,
-        act: DeliveryAct::Say,
-        repeated: false,
+        act,
+        repeated: marks && outbound.uncertain > 0,
         speaker,
         in_reply_to: outbound.in_reply_to,
         text: outbound.text,

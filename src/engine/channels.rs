@@ -57,7 +57,6 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, name: &ChannelName, after
     Ok(Ok(vec![report(format!("channel {name}"), Action::Removed)]))
 }
 
-#[expect(dead_code, reason = "asked by what is built next")]
 /// What a channel can do; none for one that nobody described.
 pub(super) fn capabilities(cx: &Cx<'_>, txn: &Write<'_>, name: &ChannelName) -> Result<Option<Capabilities>> {
     if name.as_str() == TERMINAL {

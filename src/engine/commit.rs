@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use super::entropy::Entropy;
 use super::pattern::Patterns;
 use super::{Applied, Careful, Cx, apply};
 use crate::model::input::Input;
@@ -46,26 +47,27 @@ impl Engine {
 
     /// Carries out a group of inputs and commits it once. A group for which there is no room is tried again one by one,
     /// what ends or removes something first, after the reserve was given back. An input that a damaged row is in the way
-    /// of is tried again without what needs that row.
+    /// of is tried again without what needs that row. `entropy` is a number that nobody can guess, another one each time.
     ///
     /// # Errors
     /// A failure after which nobody knows what is on disk: the process has to stop, its next start recovers.
-    pub fn commit(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
-        let answers = match self.run(group, now, Care::Plain) {
+    pub fn commit(&self, group: &[Submission], now: Moment, entropy: u64) -> Result<Vec<Answer>, state::Error> {
+        let given = &Given { now, entropy: Entropy::of(entropy) };
+        let answers = match self.run(group, given, Care::Plain) {
             Err(error) if error.is_full() => {
                 self.store.release_reserve()?;
-                self.one_by_one(group, now)?
+                self.one_by_one(group, given)?
             }
             done => done?,
         };
-        group.iter().zip(answers).map(|(one, answer)| self.mend(one, answer, now)).collect()
+        group.iter().zip(answers).map(|(one, answer)| self.mend(one, answer, given)).collect()
     }
 
-    fn one_by_one(&self, group: &[Submission], now: Moment) -> Result<Vec<Answer>, state::Error> {
+    fn one_by_one(&self, group: &[Submission], given: &Given) -> Result<Vec<Answer>, state::Error> {
         let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(group.len());
         for new_work in [false, true] {
             for (at, one) in group.iter().enumerate().filter(|(_, one)| is_new_work(&one.input) == new_work) {
-                answers.push((at, self.alone(one, now, Care::Plain)?));
+                answers.push((at, self.alone(one, given, Care::Plain)?));
             }
         }
         answers.sort_by_key(|(at, _)| *at);
@@ -73,12 +75,12 @@ impl Engine {
     }
 
     /// Says that there was no room for new work, and tries again what a damaged row was in the way of.
-    fn mend(&self, one: &Submission, answer: Answer, now: Moment) -> Result<Answer, state::Error> {
+    fn mend(&self, one: &Submission, answer: Answer, given: &Given) -> Result<Answer, state::Error> {
         match answer {
             Err(error) if error.is_full() && is_new_work(&one.input) => {
                 Ok(Ok(Applied::refused("store_full", error.to_string())))
             }
-            Err(error) if error.is_damage() => self.alone(one, now, Care::Careful),
+            Err(error) if error.is_damage() => self.alone(one, given, Care::Careful),
             answer => Ok(answer),
         }
     }
@@ -90,37 +92,40 @@ impl Engine {
     /// Those of the transaction.
     pub fn rehearse(&self, input: Input, now: Moment) -> Result<crate::model::report::Reply, state::Error> {
         let one = Submission { input, dry_run: true };
-        let undone = self.store.write(|db, txn| Self::one(self.cx(db, now, Care::Plain), txn, &one));
+        // What is undone may be guessed.
+        let given = Given { now, entropy: Entropy::of(0) };
+        let undone = self.store.write(|db, txn| Self::one(self.cx(db, &given, Care::Plain), txn, &one));
         Undo::answer(undone).map(|applied| applied.reply)
     }
 
     /// Commits one input by itself. One that finds no room did nothing, and is a fault of its own.
-    fn alone(&self, one: &Submission, now: Moment, care: Care) -> Result<Answer, state::Error> {
-        match self.run(std::slice::from_ref(one), now, care) {
+    fn alone(&self, one: &Submission, given: &Given, care: Care) -> Result<Answer, state::Error> {
+        match self.run(std::slice::from_ref(one), given, care) {
             Ok(mut answers) => answers.pop().ok_or(state::Error::Full { doing: "committing" }),
             Err(error) if error.is_full() => Ok(Err(error)),
             Err(error) => Err(error),
         }
     }
 
-    fn run(&self, group: &[Submission], now: Moment, care: Care) -> Result<Vec<Answer>, state::Error> {
+    fn run(&self, group: &[Submission], given: &Given, care: Care) -> Result<Vec<Answer>, state::Error> {
         let no_room = if group.iter().any(|one| is_new_work(&one.input)) { self.no_room()? } else { None };
         let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
                 Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
             }
-            _ => Self::one(self.cx(db, now, care), txn, one),
+            _ => Self::one(self.cx(db, given, care), txn, one),
         };
         let answers = self.store.write_batch(group, work, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 
-    fn cx<'a>(&'a self, db: &'a Tables, now: Moment, care: Care) -> Cx<'a> {
+    fn cx<'a>(&'a self, db: &'a Tables, given: &'a Given, care: Care) -> Cx<'a> {
         let careful = || Careful { store: &self.store, problems: RefCell::default() };
         Cx {
             db,
             policy: &self.policy,
-            now,
+            now: given.now,
+            entropy: &given.entropy,
             groups_path: &self.groups_path,
             patterns: &self.patterns,
             careful: (care == Care::Careful).then(careful),
@@ -143,6 +148,12 @@ impl Engine {
             Admission::Refuse(why) => Some(why.to_string()),
         })
     }
+}
+
+/// What a commit is given from outside.
+struct Given {
+    now: Moment,
+    entropy: Entropy,
 }
 
 /// Whether an input is carried out as a whole, or as far as damaged rows let it.

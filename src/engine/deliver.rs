@@ -2,7 +2,7 @@
 
 use super::{Applied, Cx, Result, attempt, journal, notice};
 use crate::model::address::{Address, ChannelName};
-use crate::model::delivery::{DeliveryResult, OutState, Outbound};
+use crate::model::delivery::{Act, DeliveryResult, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::journal::{Event, JournalEntry};
@@ -88,9 +88,23 @@ fn settle(
         Next::GiveUp(error) => {
             let failed = OutState::Failed { error: error.clone(), at: cx.now.wall };
             let outbound = attempt::finish(cx, txn, id, failed, effects)?;
-            note(cx, txn, &outbound, Event::DeliveryFailed(id, error.clone()))?;
-            notice::delivery_failed(cx, txn, (id, &outbound), &error, effects)
+            tell_of_failure(cx, txn, (id, &outbound), &error, effects)
         }
+    }
+}
+
+/// Notes that a message was given up, and tells whoever has to know. A card that could not be shown is shown again.
+pub(super) fn tell_of_failure(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, outbound): (OutboundId, &Outbound),
+    error: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    note(cx, txn, outbound, Event::DeliveryFailed(id, error.to_owned()))?;
+    match outbound.act {
+        Act::Ask(_) => Ok(()),
+        Act::Say | Act::Edit(_) | Act::React(_) => notice::delivery_failed(cx, txn, (id, outbound), error, effects),
     }
 }
 

@@ -17,6 +17,7 @@ mod access;
 mod agents;
 mod approvals;
 mod attempt;
+mod cards;
 mod channels;
 mod chats;
 pub mod commit;
@@ -26,6 +27,7 @@ mod deliver;
 mod destinations;
 mod duplicate;
 mod engage;
+pub mod entropy;
 mod export;
 mod ingest;
 mod journal;
@@ -59,6 +61,8 @@ pub struct Cx<'a> {
     pub policy: &'a Policy,
     /// The time of this input.
     pub now: Moment,
+    /// What numbers that nobody can guess are made of.
+    pub entropy: &'a entropy::Entropy,
     /// Canonical path of the directory under which the agent groups' folders lie, raw bytes.
     pub groups_path: &'a [u8],
     /// Compiled engage patterns.

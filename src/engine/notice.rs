@@ -121,7 +121,8 @@ pub(super) fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: 
     say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop)
 }
 
-fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {
+/// Something Hearth says, not stored yet.
+pub(super) fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, text: String) -> Outbound {
     Outbound {
         author: Author::Hearth,
         to: Some(to),

@@ -1,7 +1,7 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, deliver, lifecycle, messages, outbox, places, remove, requests, wake};
+use super::{Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, wake};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -20,6 +20,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     }
     let parts = [
         judge_all,
+        approvals::due,
         requests::expire,
         ripen_messages,
         places::fill,

@@ -25,6 +25,8 @@ const TIMEOUT_SECONDS: f64 = 300.0;
 const LINE_CHARS: usize = 500;
 /// Bytes of an agent's instructions.
 const INSTRUCTION_BYTES: usize = 32 * 1024;
+/// Characters of a server's arguments and environment together: all of it has to fit a card.
+const SERVER_CHARS: usize = 2_000;
 /// Arguments of a server, and variables of its environment.
 const WORDS: usize = 32;
 /// Characters of an emoji, or of its short name.
@@ -179,8 +181,12 @@ fn server(content: &Fields) -> Result<McpServer, String> {
             "a command has at most {WORDS} arguments of at most {LINE_CHARS} characters, without control characters."
         ));
     }
-    let (name, command) = (name.to_owned(), command.to_owned());
-    Ok(McpServer { name, command, args, env: env(content)? })
+    let env = env(content)?;
+    let sizes = args.iter().chain(env.iter().flat_map(|(name, EnvValue::Plain(text) | EnvValue::Reference(text))| [name, text]));
+    if sizes.map(|word| word.chars().count()).sum::<usize>() > SERVER_CHARS {
+        return Err(format!("arguments and env have at most {SERVER_CHARS} characters together: a person has to read them."));
+    }
+    Ok(McpServer { name: name.to_owned(), command: command.to_owned(), args, env })
 }
 
 /// Sorted by name. What an agent writes may name a variable of the host, which a person sees before they agree; it may not

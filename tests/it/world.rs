@@ -4,6 +4,7 @@
 pub(crate) mod outside;
 mod shown;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use hearth::channel::event;
@@ -34,6 +35,7 @@ pub(crate) struct World {
     _dir: tempfile::TempDir,
     wall: i64,
     awake: Awake,
+    groups: Cell<u64>,
     /// What has to be done outside, in order.
     pub(crate) effects: VecDeque<Effect>,
     /// Who does it.
@@ -61,6 +63,7 @@ impl World {
             _dir: dir,
             wall: Timestamp::parse(NOON).unwrap().millis(),
             awake: Awake::new(run, 0),
+            groups: Cell::new(0),
             effects: VecDeque::new(),
             outside: Outside::default(),
             log: Vec::new(),
@@ -76,6 +79,12 @@ impl World {
 
     pub(crate) fn now(&self) -> Moment {
         Moment { wall: Timestamp::from_millis(self.wall), awake: self.awake }
+    }
+
+    /// Another number for every group, always the same ones.
+    fn entropy(&self) -> u64 {
+        self.groups.set(self.groups.get() + 1);
+        self.groups.get()
     }
 
     /// Time passes while the machine is awake.
@@ -107,7 +116,7 @@ impl World {
     /// Puts inputs in as one group.
     pub(crate) fn group(&mut self, inputs: Vec<Input>) -> Vec<Result<Applied, Error>> {
         let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
-        let answers = self.engine.commit(&group, self.now()).unwrap();
+        let answers = self.engine.commit(&group, self.now(), self.entropy()).unwrap();
         for applied in answers.iter().flatten() {
             self.effects.extend(applied.effects.iter().cloned());
         }
@@ -134,7 +143,12 @@ impl World {
 
     /// Asks what an input would do.
     pub(crate) fn dry_run(&self, input: Input) -> Applied {
-        self.engine.commit(&[Submission { input, dry_run: true }], self.now()).unwrap().pop().unwrap().unwrap()
+        self.engine
+            .commit(&[Submission { input, dry_run: true }], self.now(), self.entropy())
+            .unwrap()
+            .pop()
+            .unwrap()
+            .unwrap()
     }
 
     pub(crate) fn sweep(&mut self) {

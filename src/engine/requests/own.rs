@@ -109,8 +109,8 @@ pub(super) fn denied(
     }
     let action = action(about);
     let text = match why {
-        "rejected" => format!("Your {action} request was rejected by admin."),
-        "expired" => format!("Your {action} request was not decided in time and has lapsed."),
+        "it was rejected" => format!("Your {action} request was rejected by admin."),
+        "nobody answered in time" => format!("Your {action} request has lapsed: nobody answered in time."),
         other => match about {
             Matters::CreateAgent { .. } if other.starts_with(create::CANNOT) => other.to_owned(),
             _ => format!("Your {action} request was approved, but applying it failed: {other}"),

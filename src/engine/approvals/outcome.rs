@@ -1,0 +1,118 @@
+//! What follows from a decision: its effects and the end of the approval are one transaction.
+
+use super::rows;
+use super::texts::APPROVE;
+use crate::engine::{Cx, Result, cards, requests};
+use crate::model::address::Address;
+use crate::model::approval::{Approval, ApprovalState, Decider, Matters};
+use crate::model::card::CardOption;
+use crate::model::effect::Effect;
+use crate::model::id::ApprovalId;
+use crate::model::message::Reason;
+use crate::state::Write;
+
+/// A choice that counts: whoever made it may, and the approval is open.
+pub(super) struct Choice {
+    /// Of what.
+    pub(super) id: ApprovalId,
+    /// As it was.
+    pub(super) approval: Approval,
+    /// What was chosen.
+    pub(super) option: CardOption,
+    /// Who chose.
+    pub(super) by: Decider,
+    /// Where, if somewhere.
+    pub(super) at: Option<Address>,
+}
+
+/// What to tell whoever chose: what came of it, or why nothing did.
+pub(super) type Told = std::result::Result<String, String>;
+
+/// Carries out a choice.
+pub(super) fn carry_out(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects: &mut Vec<Effect>) -> Result<Told> {
+    match choice.approval.about {
+        Matters::Sender { .. } | Matters::Channel { .. } => Ok(Err("This cannot be decided yet.".to_owned())),
+        Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
+            of_request(cx, txn, choice, effects)
+        }
+    }
+}
+
+fn of_request(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects: &mut Vec<Effect>) -> Result<Told> {
+    let Choice { id, approval, option, by, .. } = choice;
+    let at = cx.now.wall;
+    if option.value != APPROVE {
+        requests::denied(cx, txn, (id, &approval), "it was rejected", effects)?;
+        finish(cx, txn, id, (ApprovalState::Rejected { by, at }, &option.chosen), effects)?;
+        return Ok(Ok(option.chosen));
+    }
+    match requests::granted(cx, txn, (id, &approval), &by, effects)? {
+        Ok(()) => {
+            finish(cx, txn, id, (ApprovalState::Approved { by, at }, &option.chosen), effects)?;
+            Ok(Ok(option.chosen))
+        }
+        Err(why) => {
+            supersede(cx, txn, id, &why, effects)?;
+            Ok(Err(not_any_more(&why)))
+        }
+    }
+}
+
+/// Ends an approval: the row says how, the card says what.
+pub(super) fn finish(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: ApprovalId,
+    (state, said): (ApprovalState, &str),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let card = rows::update(cx, txn, id, |approval| approval.state = state)?.card;
+    match card {
+        Some(card) => cards::close(cx, txn, card, said, effects),
+        None => Ok(()),
+    }
+}
+
+/// What it was about is not any more: what waited for it is dropped, and whoever was asked is told.
+pub(in crate::engine) fn supersede(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: ApprovalId,
+    why: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let state = ApprovalState::Superseded { why: why.to_owned(), at: cx.now.wall };
+    lapse(cx, txn, id, (state, Reason::Superseded, why), effects)?;
+    Ok(())
+}
+
+/// Nobody decided in time.
+pub(super) fn expire(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &mut Vec<Effect>) -> Result<()> {
+    let state = ApprovalState::Expired { at: cx.now.wall };
+    lapse(cx, txn, id, (state, Reason::ApprovalExpired, "nobody answered in time"), effects)
+}
+
+fn lapse(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: ApprovalId,
+    (state, _reason, why): (ApprovalState, Reason, &str),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
+    match &approval.about {
+        Matters::Sender { .. } | Matters::Channel { .. } => {}
+        Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
+            requests::denied(cx, txn, (id, &approval), why, effects)?;
+        }
+    }
+    let said = match state {
+        ApprovalState::Expired { .. } => "⌛ Expired: nobody answered in time".to_owned(),
+        _ => not_any_more(why),
+    };
+    finish(cx, txn, id, (state, &said), effects)
+}
+
+fn not_any_more(why: &str) -> String {
+    format!("🚫 Not needed any more: {why}")
+}

@@ -1,0 +1,47 @@
+//! Numbers that nobody can guess, made of entropy that is given: nothing here is random by itself.
+
+use std::cell::Cell;
+
+use sha2::{Digest, Sha256};
+
+/// The entropy of one commit. Whoever knows one number made of it knows nothing of the others.
+#[derive(Debug)]
+pub struct Entropy {
+    seed: u64,
+    drawn: Cell<u64>,
+}
+
+impl Entropy {
+    /// Of a number that came from [`crate::clock::random`], or that a test chose.
+    #[must_use]
+    pub const fn of(seed: u64) -> Self {
+        Self { seed, drawn: Cell::new(0) }
+    }
+
+    /// A number that was not drawn before.
+    pub(super) fn nonce(&self) -> u64 {
+        let drawn = self.drawn.get();
+        self.drawn.set(drawn.saturating_add(1));
+        let mut digest = Sha256::new();
+        digest.update(self.seed.to_be_bytes());
+        digest.update(drawn.to_be_bytes());
+        digest.finalize().iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_differ_and_the_same_entropy_gives_the_same_ones() {
+        let numbers = |seed| {
+            let entropy = Entropy::of(seed);
+            [entropy.nonce(), entropy.nonce(), entropy.nonce()]
+        };
+        let [a, b, c] = numbers(7);
+        assert!(a != b && b != c && a != c);
+        assert_eq!(numbers(7), [a, b, c]);
+        assert_ne!(numbers(8)[0], a);
+    }
+}
