@@ -6,12 +6,15 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, WIRE_VERSION, is_temporary, limits};
+use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, OutId, WIRE_VERSION, is_temporary, limits};
 use rustix::fs::RawMode;
 use serde_json::Value;
 
 use crate::model::address::Address;
-use crate::model::effect::{AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage};
+use crate::model::content::RawJson;
+use crate::model::effect::{
+    AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
+};
 use crate::model::entity::{AgentSettings, ProviderKind};
 
 use super::collect::ENTRIES;
@@ -19,6 +22,7 @@ use super::dir::{Dir, Look};
 use super::discard::remove_message;
 use super::error::Error;
 use super::layout::Mailbox;
+use super::text;
 
 /// Mode of the host's files: their reader may be another user inside a container.
 const READABLE: RawMode = 0o644;
@@ -42,7 +46,42 @@ pub(super) fn export(mailbox: &Mailbox, install: &str, export: &Export, timezone
         }
     }
     messages.sync()?;
-    first
+    first.and(export_replies(mailbox, &export.replies))
+}
+
+/// Makes the answers to requests be exactly these: each of them is written once and never changes.
+fn export_replies(mailbox: &Mailbox, replies: &[ExportedReply]) -> Result<(), Error> {
+    let dir = mailbox.replies()?;
+    let there = dir.list(ENTRIES)?.names;
+    if replies.is_empty() && there.is_empty() {
+        return Ok(());
+    }
+    let mut wanted = BTreeSet::new();
+    for reply in replies {
+        let id = OutId::new(reply.request.as_str()).map_err(|_| Error::BadName { name: text::reason(&reply.request) })?;
+        let name = id.file_name();
+        if !dir.has(OsStr::new(&name))? {
+            dir.write(&name, &encode(&name, &wire_reply(&name, id, &reply.answer)?)?, READABLE)?;
+        }
+        wanted.insert(name);
+    }
+    for name in there {
+        if !name.to_str().is_some_and(|name| wanted.contains(name)) {
+            mailbox.trash.take(&dir, &name)?;
+        }
+    }
+    dir.sync()
+}
+
+fn wire_reply(name: &str, request_id: OutId, answer: &Result<RawJson, String>) -> Result<hearth_wire::Reply, Error> {
+    let (result, error) = match answer {
+        Ok(json) => {
+            let payload = |source| Error::Payload { what: name.to_owned(), source };
+            (serde_json::from_str(json.as_str()).map_err(payload)?, None)
+        }
+        Err(error) => (Value::Null, Some(error.clone())),
+    };
+    Ok(hearth_wire::Reply { v: WIRE_VERSION, request_id, ok: answer.is_ok(), result, error })
 }
 
 /// Whether the context file is older than the view, or meant for another incarnation.

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn approvers_are_asked_in_turn() {
-        let user = |text| UserId::parse(text).unwrap();
+        let user = |text: &str| UserId::parse(text).unwrap();
         let all = [(user("a:1"), ()), (user("a:2"), ()), (user("a:3"), ())];
         let next = |last: Option<&str>| {
             let last = last.map(user);

@@ -1,6 +1,6 @@
 //! What agents ask of the host: questions to people, changes of themselves, new agents; and what they say to each other.
 
-use super::{Cx, Result, notice, outbox, remove, sessions};
+use super::{Cx, Result, notice, remove, sessions};
 use crate::model::approval::{Approval, Decider, Matters};
 use crate::model::content::RawJson;
 use crate::model::effect::Effect;

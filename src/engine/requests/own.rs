@@ -3,7 +3,7 @@
 use super::create;
 use super::replies::{self, Asker};
 use crate::engine::json::{self, Field};
-use crate::engine::{Cx, Result, agents, approvals, lifecycle, notice, sessions};
+use crate::engine::{Cx, Result, approvals, lifecycle, notice, sessions};
 use crate::model::approval::Matters;
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, AgentSettings, McpServer};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::content::RawJson;
 use hearth::model::delivery::{Delivery, DeliveryResult};
-use hearth::model::effect::{Effect, Export, ExportedMessage, Settled};
+use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Settled};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
@@ -19,6 +19,10 @@ pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
 pub(crate) struct Outside {
     /// Files that lie in the host's half of each session's mailbox.
     pub(crate) inbox: BTreeMap<SessionId, BTreeMap<u64, ExportedMessage>>,
+    /// Answers to requests that lie there, by their names.
+    pub(crate) replies: BTreeMap<SessionId, BTreeMap<String, Result<String, String>>>,
+    /// What the context of each session says of destinations.
+    pub(crate) destinations: BTreeMap<SessionId, Vec<String>>,
     /// The smallest number an agent may use, as its context says.
     pub(crate) numbers: BTreeMap<SessionId, u64>,
     /// What agents wrote and nobody has collected, as it would be collected.
@@ -46,6 +50,8 @@ impl Default for Outside {
     fn default() -> Self {
         Self {
             inbox: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            destinations: BTreeMap::new(),
             numbers: BTreeMap::new(),
             written: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -125,6 +131,10 @@ impl Outside {
 
     fn export(&mut self, export: Export) {
         self.numbers.insert(export.session, export.context.next_number);
+        let names = export.context.destinations.iter().map(|destination| destination.name.clone());
+        self.destinations.insert(export.session, names.collect());
+        let text = |reply: ExportedReply| (reply.request, reply.answer.map(|json| json.as_str().to_owned()));
+        self.replies.insert(export.session, export.replies.into_iter().map(text).collect());
         let inbox = self.inbox.entry(export.session).or_default();
         if export.exact {
             inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));
