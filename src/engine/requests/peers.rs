@@ -2,7 +2,7 @@
 
 use crate::engine::json::{self, Field};
 use crate::engine::messages::{self, NewMessage};
-use crate::engine::{Cx, Result, agents, notice, sessions, wake};
+use crate::engine::{Cx, Result, agents, notice, remove, sessions, wake};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::content::Content;
 use crate::model::effect::Effect;
@@ -73,6 +73,9 @@ pub(in crate::engine) fn send(
     effects: &mut Vec<Effect>,
 ) -> Result<std::result::Result<Sent, String>> {
     let Some(speaker) = Speaker::of(cx, txn, from)? else { return Ok(Err("the session is gone".to_owned())) };
+    if remove::is_removed(cx, txn, peer.agent)? {
+        return Ok(Err("the other agent was removed".to_owned()));
+    }
     if !said.files.is_empty() {
         return Ok(Err("files cannot be given to another agent; say what is in them".to_owned()));
     }
