@@ -22,6 +22,7 @@ use hearth::model::content::RawJson;
 use hearth::model::id::SessionId;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
+use hearth::model::request::Wish;
 
 /// Inputs of one commit when many are in flight.
 const IN_FLIGHT: usize = 64;
@@ -83,6 +84,7 @@ fn turn(number: usize) -> Submission {
         content: RawJson::trusted(format!("{{\"text\":\"{}\"}}", "an answer".repeat(20))),
         files: Vec::new(),
         deliver_after: None,
+        wish: Wish::Say,
         request: None,
     };
     let claim = Found { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };

@@ -3,7 +3,7 @@
 //! The context goes first: a runner that sees messages has to see the incarnation they are meant for. Messages are
 //! immutable, so one that is there is never written again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
 use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, OutId, WIRE_VERSION, is_temporary, limits};
@@ -15,7 +15,7 @@ use crate::model::content::RawJson;
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
 };
-use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::entity::{AgentSettings, EnvValue, McpServer, ProviderKind};
 
 use super::collect::ENTRIES;
 use super::dir::{Dir, Look};
@@ -167,6 +167,7 @@ fn wire_context(mailbox: &Mailbox, install: &str, view: &ContextView, timezone: 
             max_json_bytes: limits::JSON_BYTES,
             max_file_bytes: limits::FILE_BYTES,
         },
+        mcp_servers: view.settings.mcp_servers.iter().map(server).collect(),
         blocked_tools: view.settings.blocked_tools.clone(),
         next_number: view.next_number,
         already_sent: view.already_sent.iter().map(already_sent).collect(),
@@ -185,6 +186,19 @@ fn provider(settings: &AgentSettings) -> hearth_wire::Provider {
         model: settings.model.clone(),
         effort: settings.effort.clone(),
     }
+}
+
+/// Secrets are never in a file: their values are in the environment of the runner, under names of their own.
+fn server(server: &McpServer) -> hearth_wire::McpServer {
+    let (mut env, mut secret_env) = (BTreeMap::new(), BTreeMap::new());
+    for (name, value) in &server.env {
+        match value {
+            EnvValue::Plain(text) => env.insert(name.clone(), text.clone()),
+            EnvValue::Reference(_) => secret_env.insert(name.clone(), server.variable(name)),
+        };
+    }
+    let McpServer { name, command, args, .. } = server.clone();
+    hearth_wire::McpServer { name, command, args, env, secret_env }
 }
 
 fn destination(view: &DestinationView) -> hearth_wire::Destination {

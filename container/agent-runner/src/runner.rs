@@ -34,7 +34,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let memory = Memory::load(Arc::clone(&agent), start.incarnation);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
-    let desk = Desk { gate, agent, memory, numbers, state };
+    let desk = Desk { host: host.clone(), gate, agent, memory, numbers, state };
     let mut runner = Runner { host, inbox: Inbox::default(), drivers: Drivers::new(start.roots.clone()), desk };
     loop {
         runner.desk.gate.check()?;
