@@ -6,6 +6,7 @@ mod export;
 mod laws;
 mod observe;
 mod paths;
+mod replies;
 mod rest;
 mod tricks;
 mod watch;
