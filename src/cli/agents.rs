@@ -47,7 +47,7 @@ pub(super) enum AgentsCommand {
     },
 }
 
-const CLEARABLE: [&str; 11] = [
+const CLEARABLE: [&str; 14] = [
     "name",
     "provider",
     "command",
@@ -59,6 +59,9 @@ const CLEARABLE: [&str; 11] = [
     "blocked_tools",
     "max_prompt_messages",
     "max_parallel",
+    "packages",
+    "mcp_servers",
+    "instructions",
 ];
 
 /// The keys of `[[agents]]`; what they accept is what hearth.toml accepts.

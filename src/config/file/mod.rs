@@ -6,6 +6,7 @@
 mod agents;
 mod chats;
 mod section;
+mod tools;
 mod users;
 pub mod write;
 

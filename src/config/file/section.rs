@@ -229,6 +229,18 @@ impl<'d> Section<'d> {
         pairs
     }
 
+    /// A table under a key, with its keys checked.
+    pub(super) fn table(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Option<Section<'d>> {
+        let value = self.get(key)?;
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(problems, key, "a table, in braces");
+            return None;
+        };
+        let section = Section::new(keys, value.span().start, table);
+        section.check_keys(problems);
+        Some(section)
+    }
+
     /// The tables of `[[key]]`, with their keys checked.
     pub(super) fn tables(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Vec<Section<'d>> {
         let Some(value) = self.get(key) else { return Vec::new() };
