@@ -10,6 +10,7 @@ use crate::model::id::{OutboundId, SessionId};
 pub mod event;
 pub mod intake;
 mod json;
+pub mod split;
 pub mod terminal;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.

@@ -1,12 +1,14 @@
 //! `hearth agents`.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
-use super::{Done, Failure, change, out};
+use super::{Done, Failure, change, out, purge};
 use crate::config::Paths;
+use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
@@ -34,7 +36,7 @@ pub(super) enum AgentsCommand {
         #[command(flatten)]
         keys: AgentKeys,
         /// Give this key its default again
-        #[arg(long, value_name = "KEY", value_parser = CLEARABLE)]
+        #[arg(long, value_name = "KEY", value_parser = clearable())]
         clear: Vec<String>,
         /// Take this variable out of the environment
         #[arg(long, value_name = "NAME")]
@@ -44,25 +46,16 @@ pub(super) enum AgentsCommand {
     Remove {
         /// Its folder
         folder: String,
+        /// Remove its directory in groups/ as well, once no incarnation of it lives; its home stays
+        #[arg(long)]
+        purge: bool,
     },
 }
 
-const CLEARABLE: [&str; 14] = [
-    "name",
-    "provider",
-    "command",
-    "env",
-    "model",
-    "effort",
-    "trust",
-    "unconfined",
-    "blocked_tools",
-    "max_prompt_messages",
-    "max_parallel",
-    "packages",
-    "mcp_servers",
-    "instructions",
-];
+/// Every key but the one that says which agent it is.
+fn clearable() -> PossibleValuesParser {
+    PossibleValuesParser::new(file::AGENT_KEYS.iter().copied().filter(|key| *key != "folder"))
+}
 
 /// The keys of `[[agents]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
@@ -115,15 +108,18 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let mut fields = Fields::default();
             fields.set("folder", Value::Text(folder.clone()));
             keys.put(&mut fields, &[], &[])?;
-            change::put(paths, entity::toml(&[("[[agents]]", &fields)]), json)
+            change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
         }
         AgentsCommand::Set { folder, keys, clear, unset_env } => {
             let agent = find(&known, folder)?;
             let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
             keys.put(&mut fields, clear, unset_env)?;
-            change::put(paths, entity::toml(&[("[[agents]]", &fields)]), json)
+            change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
         }
-        AgentsCommand::Remove { folder } => change::edit(paths, EditJson::RemoveAgent { agent: folder.clone() }, json),
+        AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
+        AgentsCommand::Remove { folder, purge: false } => {
+            change::edit(paths, EditJson::RemoveAgent { agent: folder.clone() }, json)
+        }
     }
 }
 

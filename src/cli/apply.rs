@@ -10,6 +10,7 @@ use crate::config::file::write;
 use crate::model::configure::{Change, Configure};
 use crate::model::entity::Hold;
 use crate::socket::change::ChangeRequest;
+use crate::socket::shape::ConfiguredJson;
 use crate::state::Reader;
 
 #[derive(Debug, Args)]
@@ -30,21 +31,58 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let plan =
         ChangeRequest { toml: read(args)?, from_file: true, prune: args.prune, dry_run: true, ..Default::default() };
     warn_of_unconfined(&plan.configure(&name)?);
-    let diff = change::diff(&configuration::read(paths)?, &plan, &name)?;
-    let mut planned = change::submit(paths, &plan, &name)?;
-    change::explain(&mut planned, &diff);
+    let mut looked = look(paths, &plan, &name)?;
+    if args.dry_run || !json {
+        change::print(&looked.planned, json)?;
+    }
     if args.dry_run {
-        return change::print(&planned, json);
+        return Ok(());
     }
-    if !json {
-        change::print(&planned, false)?;
+    for _ in 0..change::LOOKS {
+        match change::submit(paths, &ChangeRequest { dry_run: false, ..looked.plan }, &name) {
+            Err(Failure::Changed(_)) => {}
+            done => return done.and_then(|_| if json { change::print(&looked.planned, true) } else { Ok(()) }),
+        }
+        // It may have been something that the file has nothing to do with.
+        let next = look(paths, &plan, &name)?;
+        if !json && next.planned != looked.planned {
+            return Err(changed());
+        }
+        looked = next;
     }
-    let mut done = change::submit(paths, &ChangeRequest { dry_run: false, ..plan }, &name)?;
-    change::explain(&mut done, &diff);
-    match (json, done == planned) {
-        (true, _) | (false, false) => change::print(&done, json),
-        (false, true) => Ok(()),
+    Err(changed())
+}
+
+/// What a file would change, seen over one moment of the configuration.
+struct Looked {
+    /// The request, which holds for that moment only.
+    plan: ChangeRequest,
+    planned: ConfiguredJson,
+}
+
+/// The report of the transaction and the difference of every key are of the same moment: the transaction refuses another.
+fn look(paths: &Paths, plan: &ChangeRequest, name: &str) -> Result<Looked, Failure> {
+    for _ in 0..change::LOOKS {
+        let known = configuration::read(paths)?;
+        let plan = ChangeRequest { expected: known.digest, ..plan.clone() };
+        match change::submit(paths, &plan, name) {
+            Err(Failure::Changed(_)) => {}
+            planned => {
+                let mut planned = planned?;
+                change::explain(&mut planned, &known.diff(&plan.configure(name)?.changes));
+                return Ok(Looked { plan, planned });
+            }
+        }
     }
+    Err(changed())
+}
+
+fn changed() -> Failure {
+    Failure::Failed(
+        "what this file would change is not what was shown any more, because the configuration changed meanwhile: \
+         nothing was applied, look again with --dry-run"
+            .to_owned(),
+    )
 }
 
 /// Writes the whole configuration as a file that changes nothing when it is applied.
@@ -63,13 +101,13 @@ fn warn_of_unconfined(configure: &Configure) {
         {
             let what =
                 "does not start here unless it is given `unconfined = true`, and with that all rights of your user";
-            out::note(&format!("warning: agent {folder} {what}: {why}"));
+            out::warning(&format!("agent {folder} {what}: {why}"));
         }
     }
 }
 
-/// Longest file that is read.
-const FILE_MAX: u64 = 4 << 20;
+/// Longest file that is read: as a line of the socket it may be twice as long.
+const FILE_MAX: u64 = 1 << 20;
 
 fn read(args: &ApplyArgs) -> Result<String, Failure> {
     use std::io::Read as _;
@@ -85,6 +123,8 @@ fn read(args: &ApplyArgs) -> Result<String, Failure> {
             Err(Failure::Failed(format!("{name} has more than {FILE_MAX} bytes; that is no configuration")))
         }
         Ok(_) => Ok(text),
-        Err(error) => Err(Failure::Failed(format!("{name}: {error}"))),
+        Err(error) => Err(Failure::Failed(format!(
+            "{name} cannot be read: {error}; name a file like hearth.toml, or `-` for standard input"
+        ))),
     }
 }

@@ -137,10 +137,6 @@ pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
         proof: proof(args.unsound),
     };
     let restored = backup::restore(&request, &Shown::new())?;
-    let sessions_aside = match &restored.aside {
-        Some(aside) => move_mailboxes(&target, aside)?,
-        None => None,
-    };
     let install = format!("{:016x}", restored.install);
     let answer = RestoreJson {
         data: shown(target.data()),
@@ -149,7 +145,7 @@ pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
         rows: restored.manifest.rows,
         made: restored.manifest.made,
         store_aside: restored.aside.as_deref().map(shown),
-        sessions_aside,
+        sessions_aside: restored.mailboxes_aside.as_deref().map(shown),
     };
     if json { out::json(&answer) } else { print(&answer) }
 }
@@ -163,21 +159,6 @@ fn print(answer: &RestoreJson) -> Done {
         out::line(&format!("what was there is in {aside}"))?;
     }
     out::line("agents' folders and homes are not part of a backup: see that groups/ and homes/ are there")
-}
-
-/// What agents and the daemon exchanged belongs to the store that is gone: the restored one knows other incarnations.
-/// What is due is made again from the tables.
-fn move_mailboxes(target: &Paths, store_aside: &Path) -> Result<Option<String>, Failure> {
-    let name = store_aside.file_name().unwrap_or_default().to_string_lossy();
-    let aside = target.data().join(name.replacen("store", "sessions", 1));
-    match std::fs::rename(target.sessions(), &aside) {
-        Ok(()) => Ok(Some(shown(&aside))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::Failed(format!(
-            "the store was restored, but {} could not be moved aside: {error}; move it away before you start",
-            target.sessions().display()
-        ))),
-    }
 }
 
 /// Makes the store's file as small as what it holds.
@@ -199,7 +180,11 @@ fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
     } else if named.is_dir() {
         Ok(named)
     } else {
-        Err(Failure::Failed(format!("there is no backup {}: a backup is a directory", given.display())))
+        Err(Failure::Failed(format!(
+            "there is no backup {}, nor {}: a backup is a directory that `hearth backup` made",
+            given.display(),
+            named.display()
+        )))
     }
 }
 

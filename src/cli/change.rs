@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::configuration::{Configuration, FieldChange};
-use super::local::{Host, host};
+use super::local::{self, Host, host};
 use super::{Done, Failure, out};
 use crate::config::Paths;
 use crate::model::input::Input;
-use crate::model::report::Reply;
+use crate::model::report::{Refusal, Reply};
 use crate::socket::change::{BadChange, ChangeRequest, EditJson};
 use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
@@ -15,15 +15,20 @@ use crate::socket::shape::{ConfiguredJson, FieldJson};
 
 /// Carries out a change, or says what it would do; `name` is what messages call the file.
 pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Result<ConfiguredJson, Failure> {
-    // Checked here as well, so that what is wrong is refused before a store is made for it.
+    // Checked here as well, and rehearsed: what is refused makes no store.
     let configure = change.configure(name)?;
-    match host(paths)? {
+    if !change.dry_run && local::is_new(paths) {
+        submit(paths, &ChangeRequest { dry_run: true, ..change.clone() }, name)?;
+    }
+    match host(paths, change.dry_run)? {
         Host::Daemon(mut client) => match client.ask(&Request::Change(change.clone()))? {
             Response::Configured(changes) => Ok(changes),
+            Response::Refused { code, message, .. } if code == Refusal::CHANGED => Err(Failure::Changed(message)),
             other => Err(unexpected(other).into()),
         },
         Host::Store(local) => match local.submit(Input::Configure(configure), change.dry_run)? {
             Reply::Configured(changes) => Ok(ConfiguredJson::from(changes.as_slice())),
+            Reply::Refused(refusal) if refusal.code == Refusal::CHANGED => Err(Failure::Changed(refusal.message)),
             Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
             Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Answered { .. } => {
                 Err(Failure::Failed("an unexpected answer".to_owned()))
@@ -32,21 +37,42 @@ pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Resul
     }
 }
 
+/// What messages call the file that nobody wrote.
+const COMMAND: &str = "the command";
+
+/// How often a command looks again when somebody else changes the configuration between its look and its change.
+pub(super) const LOOKS: usize = 20;
+
+/// Repeats a command that thought over a configuration that was another when it was to be changed.
+pub(super) fn again(command: impl Fn() -> Done) -> Done {
+    for _ in 1..LOOKS {
+        match command() {
+            Err(Failure::Changed(_)) => {}
+            done => return done,
+        }
+    }
+    command()
+}
+
 /// Makes one thing different that no file says.
 pub(super) fn edit(paths: &Paths, edit: EditJson, json: bool) -> Done {
-    command(paths, &ChangeRequest { edits: vec![edit], ..ChangeRequest::default() }, json)
+    let done = submit_edit(paths, edit)?;
+    print(&done, json)
 }
 
-/// Makes a piece of a file be so.
-pub(super) fn put(paths: &Paths, toml: String, json: bool) -> Done {
-    command(paths, &ChangeRequest { toml, ..ChangeRequest::default() }, json)
+/// The same, without a word.
+pub(super) fn submit_edit(paths: &Paths, edit: EditJson) -> Result<ConfiguredJson, Failure> {
+    let change = ChangeRequest { edits: vec![edit], ..ChangeRequest::default() };
+    change.configure(COMMAND).map_err(said)?;
+    submit(paths, &change, COMMAND)
 }
 
-fn command(paths: &Paths, change: &ChangeRequest, json: bool) -> Done {
-    let configure = change.configure("the command").map_err(said)?;
-    let diff = super::configuration::read(paths)?.diff(&configure.changes);
-    let mut done = submit(paths, change, "the command")?;
-    explain(&mut done, &diff);
+/// Makes a piece of a file be so, which was thought out over what is known.
+pub(super) fn put(paths: &Paths, known: &Configuration, toml: String, json: bool) -> Done {
+    let change = ChangeRequest { toml, expected: known.digest, ..ChangeRequest::default() };
+    let configure = change.configure(COMMAND).map_err(said)?;
+    let mut done = submit(paths, &change, COMMAND)?;
+    explain(&mut done, &known.diff(&configure.changes));
     print(&done, json)
 }
 
@@ -87,13 +113,4 @@ pub(super) fn print(done: &ConfiguredJson, json: bool) -> Done {
         }
     }
     Ok(())
-}
-
-/// The difference between what there is and what a file says.
-pub(super) fn diff(
-    before: &Configuration,
-    change: &ChangeRequest,
-    name: &str,
-) -> Result<BTreeMap<String, Vec<FieldChange>>, Failure> {
-    Ok(before.diff(&change.configure(name)?.changes))
 }

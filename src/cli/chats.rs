@@ -82,12 +82,12 @@ pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
             fields.set("channel", Value::Text(channel.to_string()));
             fields.set("platform_id", Value::Text(platform_id.to_string()));
             keys.put(&mut fields);
-            change::put(paths, entity::toml(&[("[[chats]]", &fields)]), json)
+            change::put(paths, &known, entity::toml(&[("[[chats]]", &fields)]), json)
         }
         ChatsCommand::Set { chat, keys } => {
             let mut fields = Fields::of_chat(&find(&known, chat)?.spec);
             keys.put(&mut fields);
-            change::put(paths, entity::toml(&[("[[chats]]", &fields)]), json)
+            change::put(paths, &known, entity::toml(&[("[[chats]]", &fields)]), json)
         }
         ChatsCommand::Remove { chat } => change::edit(paths, EditJson::RemoveChat(place(&known, chat)?), json),
         ChatsCommand::Allow { chat } => change::edit(paths, EditJson::AllowChat(place(&known, chat)?), json),

@@ -13,6 +13,8 @@ use crate::state::{self, ForeignKey, Read, Reader, Tables};
 /// Everything that a file can describe, and where it came from.
 #[derive(Debug, Default)]
 pub(super) struct Configuration {
+    /// Of the rows it was read from; none if there is no store.
+    pub(super) digest: Option<u64>,
     pub(super) settings: Option<Settings>,
     pub(super) agents: Vec<AgentEntry>,
     pub(super) users: Vec<UserEntry>,
@@ -86,7 +88,8 @@ pub(super) fn collect(db: &Tables, txn: &Read<'_>) -> Result<Configuration, stat
             chats.push(chat_entry(db, txn, (id, chat), &folders)?);
         }
     }
-    Ok(Configuration { settings: db.settings.get(txn, &())?, agents, users, chats })
+    let digest = Some(db.configuration_digest(txn)?);
+    Ok(Configuration { digest, settings: db.settings.get(txn, &())?, agents, users, chats })
 }
 
 fn users(db: &Tables, txn: &Read<'_>, folders: &HashMap<AgentId, Folder>) -> Result<Vec<UserEntry>, state::Error> {
@@ -207,7 +210,11 @@ fn compare(before: &Fields, after: &Fields) -> Vec<FieldChange> {
         if old == new || (key == "name" && new.is_none()) {
             continue;
         }
-        changes.push(FieldChange { field: key.to_owned(), before: old.map(shown), after: new.map(shown) });
+        changes.push(FieldChange {
+            field: key.to_owned(),
+            before: old.map(shown),
+            after: new.map(|new| shown_after(old, new)),
+        });
     }
     changes
 }
@@ -227,6 +234,17 @@ fn shown(value: &Value) -> String {
         format!("{name}={}", if reference { text } else { "…" })
     };
     pairs.iter().map(pair).collect::<Vec<_>>().join(", ")
+}
+
+/// The same for what follows: plain text that is another one looks the same, and is said to be another one.
+fn shown_after(before: Option<&Value>, after: &Value) -> String {
+    let (Some(Value::Pairs(before)), Value::Pairs(pairs)) = (before, after) else { return shown(after) };
+    let one = |pair: &(String, String)| {
+        let text = shown(&Value::Pairs(vec![pair.clone()]));
+        let other = before.iter().any(|(name, text)| *name == pair.0 && *text != pair.1);
+        if other && text.ends_with('…') { format!("{text} (another one)") } else { text }
+    };
+    pairs.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The word for who made an entity.

@@ -51,6 +51,9 @@ pub(super) struct Target {
 pub(super) fn destinations(paths: &Paths, command: &DestinationsCommand, json: bool) -> Done {
     match command {
         DestinationsCommand::List { agent } => {
+            if let Some(agent) = agent {
+                entity::known_agent(&configuration::read(paths)?, agent)?;
+            }
             let all = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, agent.as_deref()))?;
             let columns = [("AGENT", "agent"), ("NAME", "name"), ("TO", "to")];
             entity::list("destinations", json, all, &columns)

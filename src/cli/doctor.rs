@@ -3,12 +3,15 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use clap::Args;
 use serde::Serialize;
 
 use super::configuration::{self, Configuration};
-use super::{Done, Failure, out};
+use super::out::{self, Tone};
+use super::{Done, Failure};
 use crate::clock;
 use crate::config::{Paths, env};
+use crate::daemon::selftest;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::socket::client::{Client, Error as SocketError};
@@ -43,18 +46,88 @@ enum Verdict {
     Fail,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Also let a confined process of a scratch installation try what agents must not be able to do
+    #[arg(long)]
+    self_test: bool,
+}
+
+/// The answer of `hearth doctor --json`.
+#[derive(Debug, Serialize)]
+struct Answer {
+    checks: Vec<Check>,
+    /// Only with `--self-test`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_test: Option<SelfTest>,
+}
+
+#[derive(Debug, Serialize)]
+struct SelfTest {
+    /// Whether agents are confined here.
+    confined: bool,
+    promises: Vec<PromiseJson>,
+    /// What confinement cannot do here.
+    limits: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PromiseJson {
+    promise: String,
+    held: bool,
+    detail: String,
+}
+
 /// Checks everything; fails if anything is broken.
-pub(super) fn doctor(paths: &Paths, json: bool) -> Done {
+pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     let mut checks = vec![data(paths), socket(paths), token(paths)];
     checks.extend(inotify());
+    checks.push(confinement());
     if checks.first().is_some_and(|check| check.result != Verdict::Fail) {
         checks.extend(store(paths));
     } else {
         checks.push(clock_sanity(None));
     }
-    print(&checks, json)?;
-    let failed = checks.iter().filter(|check| check.result == Verdict::Fail).count();
-    if failed > 0 { Err(Failure::Failed(format!("{failed} checks failed; each says what to do"))) } else { Ok(()) }
+    let self_test = if args.self_test { Some(self_test()?) } else { None };
+    let answer = Answer { checks, self_test };
+    if json {
+        out::json(&answer)?
+    } else {
+        print(&answer)?
+    }
+    let failed = answer.checks.iter().filter(|check| check.result == Verdict::Fail).count();
+    let broken = answer.self_test.iter().flat_map(|test| &test.promises).filter(|promise| !promise.held).count();
+    match (failed, broken) {
+        (0, 0) => Ok(()),
+        (0, broken) => {
+            Err(Failure::Failed(format!("{broken} promises do not hold: let no stranger talk to agents here")))
+        }
+        (failed, 0) => Err(Failure::Failed(format!("{failed} checks failed; each says what to do"))),
+        (failed, broken) => Err(Failure::Failed(format!(
+            "{failed} checks failed, each says what to do; and {broken} promises do not hold: let no stranger talk to \
+             agents here"
+        ))),
+    }
+}
+
+/// Runs the self-test; it takes a second or two and touches nothing of this installation.
+fn self_test() -> Result<SelfTest, Failure> {
+    let report = selftest::run()?;
+    let promise = |one: selftest::Promise| PromiseJson { promise: one.promise, held: one.held, detail: one.detail };
+    let promises = report.promises.into_iter().map(promise).collect();
+    Ok(SelfTest { confined: report.confined, promises, limits: report.limits })
+}
+
+fn confinement() -> Check {
+    match agent_runner::confine::support() {
+        Ok(_) => ok("confinement", "agents are confined unless they are `unconfined`"),
+        Err(why) => bad(
+            "confinement",
+            Verdict::Warn,
+            format!("agents cannot be confined here: {why}"),
+            "use Linux 6.2 or later with Landlock; until then only `echo` runs unless an agent has `unconfined = true`",
+        ),
+    }
 }
 
 fn ok(check: &'static str, found: impl Into<String>) -> Check {
@@ -255,20 +328,25 @@ fn program(folder: &str, settings: &AgentSettings) -> Option<Check> {
     })
 }
 
-fn print(checks: &[Check], json: bool) -> Done {
-    if json {
-        return out::json(&serde_json::json!({ "checks": checks }));
-    }
-    for check in checks {
-        let word = match check.result {
-            Verdict::Ok => "ok",
-            Verdict::Warn => "warn",
-            Verdict::Fail => "FAIL",
+fn print(answer: &Answer) -> Done {
+    for check in &answer.checks {
+        let (tone, word) = match check.result {
+            Verdict::Ok => (Tone::Good, "ok"),
+            Verdict::Warn => (Tone::Warning, "warn"),
+            Verdict::Fail => (Tone::Bad, "FAIL"),
         };
-        out::line(&format!("{word:5} {:15} {}", check.check, check.found))?;
+        out::toned(tone, &format!("{word:5}"), &format!(" {:15} {}", check.check, check.found))?;
         if let Some(mend) = &check.mend {
             out::line(&format!("{:21} -> {mend}", ""))?;
         }
     }
+    let Some(test) = &answer.self_test else { return Ok(()) };
+    out::line("")?;
+    for promise in &test.promises {
+        let (tone, word) = if promise.held { (Tone::Good, "held") } else { (Tone::Bad, "BROKEN") };
+        out::toned(tone, &format!("{word:6}"), &format!(" {}", promise.promise))?;
+        out::line(&format!("{:9} {}", "", promise.detail))?;
+    }
+    test.limits.iter().for_each(|limit| out::note(&format!("note: {limit}")));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::configuration::Configuration;
 use super::{Done, Failure, out};
 use crate::config::file::write::{Fields, Value, head};
 
@@ -106,7 +107,14 @@ pub(super) fn missing(what: &str, name: &str, command: &str) -> Failure {
     Failure::Failed(format!("there is no {what} {name}; `hearth {command} list` shows those there are"))
 }
 
+/// Refuses the name of an agent that is not there.
+pub(super) fn known_agent(known: &Configuration, folder: &str) -> Done {
+    let found = known.agents.iter().any(|agent| agent.folder.as_str() == folder);
+    if found { Ok(()) } else { Err(missing("agent", folder, "agents")) }
+}
+
 /// That something is there already, and what to do instead.
 pub(super) fn exists(what: &str, name: &str, command: &str) -> Failure {
-    Failure::Failed(format!("there is a {what} {name} already; change it with `hearth {command} set`"))
+    let article = if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    Failure::Failed(format!("there is {article} {what} {name} already; change it with `hearth {command} set`"))
 }

@@ -22,7 +22,7 @@ pub(super) struct InjectArgs {
 /// Takes one event per line and prints one result per line. Lines that are no events get a result that says why; the
 /// command fails at its end if there were any.
 pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
-    let mut host = host(paths)?;
+    let mut host = host(paths, args.dry_run)?;
     let mut input = std::io::stdin().lock();
     let mut refused = 0_usize;
     while let Some(line) = super::line::read(&mut input, event::EVENT_BYTES_MAX)? {

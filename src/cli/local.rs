@@ -12,7 +12,7 @@ use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::socket::client::{Client, Error};
-use crate::state;
+use crate::state::{self, Reader, Store};
 
 /// Whoever can carry out an input.
 pub(super) enum Host {
@@ -26,11 +26,29 @@ pub(super) enum Host {
 pub(super) struct Local {
     engine: Engine,
     run: u64,
+    /// Removed after the store was closed.
+    _scratch: Option<tempfile::TempDir>,
 }
 
-/// Talks to the daemon if there is one, else opens the store; makes it if there is none.
-pub(super) fn host(paths: &Paths) -> Result<Host, Failure> {
+/// Talks to the daemon if there is one, else opens the store; makes it if there is none, but not for a rehearsal.
+pub(super) fn host(paths: &Paths, rehearsal: bool) -> Result<Host, Failure> {
+    if rehearsal && is_new(paths) {
+        return Ok(Host::Store(Box::new(scratch()?)));
+    }
     daemon_or(paths, Host::Daemon, || open(paths).map(|local| Host::Store(Box::new(local))))
+}
+
+/// Whether there is no store yet.
+pub(super) fn is_new(paths: &Paths) -> bool {
+    matches!(Reader::open(paths.data()), Err(state::Error::NoStore { .. }))
+}
+
+/// An empty store that goes with the command.
+fn scratch() -> Result<Local, Failure> {
+    let directory = tempfile::Builder::new().prefix("hearth-rehearsal-").tempdir()?;
+    let paths = Paths::find(Some(&directory.path().join("data")))?;
+    paths.create()?;
+    Ok(local(&paths, open_store(&paths)?, Some(directory))?)
 }
 
 /// Time to wait for another command that has the store, or for a daemon that has it and does not serve yet.
@@ -64,10 +82,14 @@ fn open(paths: &Paths) -> Result<Local, daemon::Error> {
     paths.create()?;
     let store = open_store(paths)?;
     for warning in store.warnings() {
-        super::out::note(&format!("warning: {warning}"));
+        super::out::warning(warning);
     }
+    Ok(local(paths, store, None)?)
+}
+
+fn local(paths: &Paths, store: Store, scratch: Option<tempfile::TempDir>) -> Result<Local, state::Error> {
     let run = store.read(|db, txn| db.meta.require(txn, &()))?.runs;
-    Ok(Local { engine: Engine::new(store, seams::policy(), groups_path(paths)), run })
+    Ok(Local { engine: Engine::new(store, seams::policy(), groups_path(paths)), run, _scratch: scratch })
 }
 
 impl Local {

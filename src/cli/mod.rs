@@ -1,6 +1,5 @@
 //! What people type: one file per group of commands. Tables for people, `--json` for programs; 0 done, 1 failed, 2 usage.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,8 +24,8 @@ mod line;
 mod local;
 mod out;
 mod progress;
+mod purge;
 mod rows;
-mod selftest;
 mod serve;
 mod sessions;
 mod shell;
@@ -107,7 +106,7 @@ enum Command {
     /// Show what runs, what waits and what is wrong
     Status,
     /// Look for what could keep Hearth from working, and say how to mend it
-    Doctor,
+    Doctor(doctor::DoctorArgs),
     /// Write completions for a shell to standard output
     Completions {
         /// The shell
@@ -120,9 +119,6 @@ enum Command {
     },
     /// Prove that the store agrees with itself
     Check,
-    /// Prove on a scratch agent that confined agents are kept from what is not theirs
-    #[command(hide = true)]
-    SelfTest,
     /// Copy the store, also beside a running daemon
     Backup(backup::BackupArgs),
     /// Put a backup in place; the daemon must not run
@@ -142,6 +138,8 @@ enum Command {
 enum Failure {
     /// It did not work.
     Failed(String),
+    /// It was thought out over a configuration that is another by now; nothing was done.
+    Changed(String),
     /// It was told already.
     Told,
 }
@@ -175,10 +173,6 @@ pub fn main() -> ExitCode {
     if matches!(cli.command, Command::Agent) {
         return agent_runner::main_from_env();
     }
-    if matches!(cli.command, Command::SelfTest) {
-        start_log(false);
-        return exit(selftest::self_test(cli.global.json));
-    }
     start_log(matches!(cli.command, Command::Run));
     exit(run(cli))
 }
@@ -196,7 +190,7 @@ fn exit(done: Done) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
-        Err(Failure::Failed(message)) => {
+        Err(Failure::Failed(message) | Failure::Changed(message)) => {
             out::error(&message);
             ExitCode::FAILURE
         }
@@ -216,22 +210,22 @@ fn run(cli: Cli) -> Done {
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
         Command::Sweep(args) => sweep::sweep(&paths, &args, json),
-        Command::Agents(command) => agents::agents(&paths, &command, json),
-        Command::Chats(command) => chats::chats(&paths, &command, json),
-        Command::Wirings(command) => wirings::wirings(&paths, &command, json),
-        Command::Users(command) => users::users(&paths, &command, json),
+        Command::Agents(command) => change::again(|| agents::agents(&paths, &command, json)),
+        Command::Chats(command) => change::again(|| chats::chats(&paths, &command, json)),
+        Command::Wirings(command) => change::again(|| wirings::wirings(&paths, &command, json)),
+        Command::Users(command) => change::again(|| users::users(&paths, &command, json)),
         Command::Roles(command) => users::roles(&paths, &command, json),
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
-        Command::Doctor => doctor::doctor(&paths, json),
+        Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Check => check::check(&paths, json),
         Command::Backup(args) => backup::backup(&paths, &args, json),
         Command::Restore(args) => backup::restore(&paths, &args, json),
         Command::Compact => backup::compact(&paths, json),
         Command::Store(command) => store::run(&paths, &command, json),
-        Command::SelfTest | Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }
 
@@ -239,8 +233,11 @@ fn run(cli: Cli) -> Done {
 fn start_log(daemon: bool) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let wanted = crate::config::env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
-    let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|_| default.into());
-    let colours = std::io::stderr().is_terminal();
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
+        out::warning(&format!("HEARTH_LOG is no filter like `hearth=debug`: {error}; `{default}` is used"));
+        default.into()
+    });
+    let colours = out::coloured(&std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let log = log.with_ansi(colours);
     // A second logger in one process is refused; there is only this one.

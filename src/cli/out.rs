@@ -1,11 +1,37 @@
 //! What commands print: the only place that writes to standard output and standard error.
+//!
+//! Colours, wrapped tables and progress are for terminals; what is read by anything else is plain text.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use super::Failure;
+use crate::config::env::env_lookup;
+
+/// How a word is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Good,
+    Warning,
+    Bad,
+}
 
 /// Prints a line. A closed pipe ends the command quietly, as `head` expects.
 pub(super) fn line(text: &str) -> Result<(), Failure> {
+    raw(&plain(text))
+}
+
+/// Prints a line that begins with a word of some tone.
+pub(super) fn toned(tone: Tone, word: &str, rest: &str) -> Result<(), Failure> {
+    raw(&format!("{}{}", paint(tone, word, coloured(&io::stdout())), plain(rest)))
+}
+
+/// Prints a value as one line of JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    raw(&serde_json::to_string(value)?)
+}
+
+fn raw(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Told),
@@ -13,21 +39,46 @@ pub(super) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a value as one line of JSON.
-pub(super) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    line(&serde_json::to_string(value)?)
-}
-
 /// Says what went wrong.
 #[expect(clippy::print_stderr, reason = "errors go to people here")]
 pub(super) fn error(message: &str) {
-    eprintln!("hearth: {message}");
+    eprintln!("{} {}", paint(Tone::Bad, "hearth:", coloured(&io::stderr())), plain(message));
 }
 
 /// Says something that is not the answer itself.
 #[expect(clippy::print_stderr, reason = "notes go to people here")]
 pub(super) fn note(message: &str) {
-    eprintln!("{message}");
+    eprintln!("{}", plain(message));
+}
+
+/// Says what may become a trouble.
+#[expect(clippy::print_stderr, reason = "warnings go to people here")]
+pub(super) fn warning(message: &str) {
+    eprintln!("{} {}", paint(Tone::Warning, "warning:", coloured(&io::stderr())), plain(message));
+}
+
+/// Whether colours are wanted: on a terminal that has some, unless `NO_COLOR` is set.
+pub(super) fn coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && decide_colour(env_lookup("NO_COLOR").as_deref(), env_lookup("TERM").as_deref())
+}
+
+fn decide_colour(no_color: Option<&str>, term: Option<&str>) -> bool {
+    no_color.is_none_or(str::is_empty) && term.is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+fn paint(tone: Tone, word: &str, coloured: bool) -> Cow<'_, str> {
+    let code = match tone {
+        Tone::Good => 32,
+        Tone::Warning => 33,
+        Tone::Bad => 31,
+    };
+    if coloured { format!("\u{1b}[{code}m{word}\u{1b}[0m").into() } else { word.into() }
+}
+
+/// Names and texts of strangers are shown too, and must not command the terminal; line ends and tabs stay.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(harmless) { text.into() } else { text.chars().filter(|c| harmless(*c)).collect() }
 }
 
 /// A table that is readable with and without a terminal.
@@ -39,10 +90,39 @@ pub(super) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Result<(), Fai
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     }
     for row in rows {
-        table.add_row(row);
+        // A cell of several lines would look like several rows.
+        let cell = |text: String| plain(&text.replace(['\n', '\t'], " ")).into_owned();
+        table.add_row(row.into_iter().map(cell).collect::<Vec<_>>());
     }
     for text in table.to_string().lines() {
         line(text.trim_end())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_want_them() {
+        for (no_color, term, expected) in [
+            (None, Some("xterm"), true),
+            (Some(""), Some("xterm"), true),
+            (Some("1"), Some("xterm"), false),
+            (None, Some("dumb"), false),
+            (None, Some(""), false),
+            (None, None, false),
+        ] {
+            assert_eq!(decide_colour(no_color, term), expected, "{no_color:?} {term:?}");
+        }
+        assert_eq!(paint(Tone::Bad, "FAIL", false), "FAIL");
+        assert_eq!(paint(Tone::Bad, "FAIL", true), "\u{1b}[31mFAIL\u{1b}[0m");
+    }
+
+    #[test]
+    fn strangers_do_not_command_the_terminal() {
+        assert_eq!(plain("a\u{1b}]0;x\u{7}b\r\u{9b}c\n\td"), "a]0;xbc\n\td");
+        assert!(matches!(plain("plain ü\n"), Cow::Borrowed(_)));
+    }
 }

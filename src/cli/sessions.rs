@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, Failure, out, rows, words};
+use super::{Done, configuration, entity, out, rows, words};
 use crate::config::Paths;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
@@ -81,6 +81,9 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
     match command {
         SessionsCommand::List { agent, limit } => {
             let mut all = reader.read(|db, txn| list(db, txn, agent.as_deref()))?;
+            if let (true, Some(agent)) = (all.is_empty(), agent) {
+                entity::known_agent(&reader.read(configuration::collect)?, agent)?;
+            }
             all.truncate(*limit);
             if json {
                 return out::json(&serde_json::json!({ "sessions": all }));
@@ -89,7 +92,7 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
         }
         SessionsCommand::Show { session } => {
             let shown = reader.read(|db, txn| show(db, txn, *session))?;
-            let shown = shown.ok_or_else(|| Failure::Failed(format!("there is no session {session}")))?;
+            let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;
             if json { out::json(&shown) } else { print(&shown) }
         }
     }

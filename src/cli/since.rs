@@ -11,18 +11,25 @@ pub(super) enum Since {
     Ago(i64),
 }
 
-/// Reads `2026-04-20T12:00:00Z`, `30m`, `2h` or `7d`.
+/// Reads `2026-04-20T12:00:00Z`, `2026-04-20`, `30m`, `2h` or `7d`.
 pub(super) fn parse(text: &str) -> Result<Since, String> {
     if let Some(ms) = age(text) {
         return Ok(Since::Ago(ms));
     }
-    let unknown = || format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z, or an age like 30m, 2h or 7d");
-    Timestamp::parse(text).map(Since::At).ok_or_else(unknown)
+    let unknown = || {
+        format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z or 2026-04-20, or an age like 30m, 2h or 7d")
+    };
+    time(text).map(Since::At).ok_or_else(unknown)
 }
 
-/// Reads `2026-04-20T12:00:00Z`; a time without a zone is UTC.
+/// A time, or a day as its first moment.
+fn time(text: &str) -> Option<Timestamp> {
+    Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")))
+}
+
+/// Reads `2026-04-20T12:00:00Z` or `2026-04-20`; a time without a zone is UTC.
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(text).ok_or_else(|| format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z"))
+    time(text).ok_or_else(|| format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z or 2026-04-20"))
 }
 
 fn age(text: &str) -> Option<i64> {
@@ -57,7 +64,9 @@ mod tests {
             assert_eq!(parse(text), Ok(Since::Ago(ms)), "{text}");
         }
         assert_eq!(parse("1970-01-01T00:00:01Z"), Ok(Since::At(Timestamp::from_millis(1_000))));
-        for text in ["", "h", "-1h", "yesterday", "ä"] {
+        assert_eq!(parse("1970-01-02"), Ok(Since::At(Timestamp::from_millis(86_400_000))));
+        assert_eq!(parse_time("1970-01-02"), Ok(Timestamp::from_millis(86_400_000)));
+        for text in ["", "h", "-1h", "yesterday", "ä", "1970-13-02", "1970-01-02T"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

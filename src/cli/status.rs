@@ -336,7 +336,7 @@ fn print_tables(status: &Status) -> Done {
             status.incarnations.iter().map(row).collect(),
         )?;
     }
-    let warn = |warning: &String| out::note(&format!("warning: {warning}"));
+    let warn = |warning: &String| out::warning(warning);
     status.warnings.iter().for_each(warn);
     Ok(())
 }

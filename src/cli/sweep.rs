@@ -11,6 +11,7 @@ use crate::model::report::Reply;
 use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
 use crate::socket::shape::SweptJson;
+use crate::state::Reader;
 
 #[derive(Debug, Args)]
 pub(super) struct SweepArgs {
@@ -27,7 +28,8 @@ pub(super) struct SweepArgs {
 
 /// Sweeps and says what that causes.
 pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
-    let swept = match host(paths)? {
+    Reader::open(paths.data())?; // there is nothing to look at without a store, so none is made
+    let swept = match host(paths, args.dry_run)? {
         Host::Daemon(mut client) => {
             let at = args.at.map(Timestamp::millis);
             match client.ask(&Request::Sweep { at, dry_run: args.dry_run })? {

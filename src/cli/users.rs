@@ -114,12 +114,12 @@ pub(super) fn users(paths: &Paths, command: &UsersCommand, json: bool) -> Done {
             let mut fields = Fields::default();
             fields.set("id", Value::Text(user.clone()));
             keys.put(&mut fields, &[]);
-            change::put(paths, entity::toml(&[("[[users]]", &fields)]), json)
+            change::put(paths, &known, entity::toml(&[("[[users]]", &fields)]), json)
         }
         UsersCommand::Set { user, keys, clear } => {
             let mut fields = Fields::of_user(&find(&known, user)?.spec);
             keys.put(&mut fields, clear);
-            change::put(paths, entity::toml(&[("[[users]]", &fields)]), json)
+            change::put(paths, &known, entity::toml(&[("[[users]]", &fields)]), json)
         }
         UsersCommand::Remove { user } => change::edit(paths, EditJson::RemoveUser { user: user.clone() }, json),
     }
@@ -151,6 +151,7 @@ pub(super) fn members(paths: &Paths, command: &MembersCommand, json: bool) -> Do
     match command {
         MembersCommand::List { agent } => {
             let known = configuration::read(paths)?;
+            agent.as_ref().map_or(Ok(()), |agent| entity::known_agent(&known, agent))?;
             let wanted = |folder: &str| agent.as_ref().is_none_or(|agent| agent == folder);
             let of = |entry: &UserEntry| -> Vec<Json> {
                 let folders = entry.spec.member_of.iter().filter(|folder| wanted(folder.as_str()));

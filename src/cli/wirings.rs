@@ -47,7 +47,7 @@ pub(super) enum WiringsCommand {
 /// The keys of `[[chats.wirings]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct WiringKeys {
-    /// When it takes a message as its own: `mention` or `pattern`
+    /// When it takes a message as its own: `mention`, `mention-sticky` or `pattern`
     #[arg(long)]
     engage: Option<String>,
     /// Regular expression searched in the text; `.` is every message. With it, `--engage pattern` goes without saying
@@ -81,14 +81,14 @@ pub(super) fn wirings(paths: &Paths, command: &WiringsCommand, json: bool) -> Do
             let mut fields = Fields::default();
             fields.set("agent", Value::Text(agent.clone()));
             keys.put(&mut fields);
-            put(paths, (entry, &fields), json)
+            put(paths, &known, (entry, &fields), json)
         }
         WiringsCommand::Set { chat, agent, keys } => {
             let entry = chats::find(&known, chat)?;
             let wiring = find(entry, agent).ok_or_else(|| entity::missing("wiring", &name(entry, agent), "wirings"))?;
             let mut fields = Fields::of_wiring(wiring);
             keys.put(&mut fields);
-            put(paths, (entry, &fields), json)
+            put(paths, &known, (entry, &fields), json)
         }
         WiringsCommand::Remove { chat, agent } => {
             let place = chats::place(&known, chat)?;
@@ -103,7 +103,7 @@ impl WiringKeys {
             (None, Some(_)) => Some(Value::Text("pattern".to_owned())),
             (engage, _) => text(engage.as_ref()),
         };
-        if self.engage.as_deref() == Some("mention") {
+        if matches!(self.engage.as_deref(), Some("mention" | "mention-sticky")) {
             fields.clear("pattern");
         }
         let given = vec![
@@ -118,9 +118,9 @@ impl WiringKeys {
     }
 }
 
-fn put(paths: &Paths, (chat, wiring): (&ChatEntry, &Fields), json: bool) -> Done {
+fn put(paths: &Paths, known: &Configuration, (chat, wiring): (&ChatEntry, &Fields), json: bool) -> Done {
     let fields = Fields::of_chat(&chat.spec);
-    change::put(paths, entity::toml(&[("[[chats]]", &fields), ("[[chats.wirings]]", wiring)]), json)
+    change::put(paths, known, entity::toml(&[("[[chats]]", &fields), ("[[chats.wirings]]", wiring)]), json)
 }
 
 fn find<'c>(chat: &'c ChatEntry, agent: &str) -> Option<&'c WiringSpec> {

@@ -4,8 +4,7 @@ use crate::channel::terminal;
 use crate::model::address::{BadName, ForeignId, UserId};
 use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
-    AgentSettings, Engage, Folder, Ignored, Origin, Packages, ProviderKind, SenderScope, SessionMode, Trust,
-    UnknownSenders,
+    AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders,
 };
 use crate::model::id::AgentId;
 use crate::state::{self, ForeignKey, Read, Tables, Text};
@@ -66,7 +65,7 @@ pub fn plan(db: &Tables, txn: &Read<'_>, asked: Option<&str>, uid: u32) -> Resul
     let id = agents.iter().find(|(_, folder)| *folder == agent).map(|(id, _)| *id);
     changes.extend(owner(db, txn, uid)?);
     changes.extend(chat(db, txn, &agent, id)?);
-    let configure = (!changes.is_empty()).then_some(Configure { changes, origin: Origin::Runtime });
+    let configure = (!changes.is_empty()).then_some(Configure::new(changes, Origin::Runtime));
     Ok(Plan { agent, configure })
 }
 
@@ -111,22 +110,7 @@ fn advice(agents: &[(AgentId, Folder)]) -> String {
 }
 
 pub(super) fn first_agent() -> AgentSettings {
-    AgentSettings {
-        name: FIRST_AGENT.to_owned(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Main,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-        packages: Packages::default(),
-        mcp_servers: Vec::new(),
-        instructions: None,
-    }
+    AgentSettings { trust: Trust::Main, ..AgentSettings::named(FIRST_AGENT.to_owned()) }
 }
 
 /// The user who owns the data directory owns the installation; a row that was made otherwise stands.

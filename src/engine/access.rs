@@ -45,8 +45,7 @@ pub(super) fn decide_access(policy: UnknownSenders, standing: Standing) -> std::
         (_, Standing::Known(reason)) => Ok(reason),
         (_, Standing::Nobody) => Err(Reason::UnknownUser),
         (UnknownSenders::Strict, Standing::Stranger) => Err(Reason::UnknownSenderStrict),
-        // Nobody can be asked yet: as strict, with a reason of its own.
-        (UnknownSenders::RequestApproval, Standing::Stranger) => Err(Reason::ApprovalUnavailable),
+        (UnknownSenders::RequestApproval, Standing::Stranger) => Err(Reason::SenderHeld),
     }
 }
 
@@ -65,7 +64,7 @@ mod tests {
             (RequestApproval, Nobody, Err(Reason::UnknownUser)),
             (Strict, Known(Reason::Member), Ok(Reason::Member)),
             (Strict, Stranger, Err(Reason::UnknownSenderStrict)),
-            (RequestApproval, Stranger, Err(Reason::ApprovalUnavailable)),
+            (RequestApproval, Stranger, Err(Reason::SenderHeld)),
             (RequestApproval, Known(Reason::Owner), Ok(Reason::Owner)),
         ] {
             assert_eq!(decide_access(policy, standing), expected, "{policy:?} {standing:?}");

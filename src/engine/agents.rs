@@ -1,5 +1,7 @@
 //! Agents: made with a workspace of their own, changed in place, archived when removed.
 
+use std::collections::BTreeSet;
+
 use super::configure::{self, Aftermath, Made, report};
 use super::requests::replies;
 use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
@@ -37,7 +39,7 @@ pub(super) fn put(
 /// dropped in further inputs; its folder stays.
 pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects: &mut Vec<Effect>) -> Result<Made> {
     let Some((id, mut agent)) = find(cx, txn, folder)? else {
-        return Ok(Err(format!("there is no agent {folder}")));
+        return Ok(Err(missing(folder)));
     };
     agent.archived = Some(cx.now.wall);
     cx.db.agents.put(txn, &id, &agent)?;
@@ -56,6 +58,35 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     }
     effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
     Ok(Ok(vec![report(format!("agent {folder}"), Action::Removed)]))
+}
+
+/// Archives an agent whose directory is going to be removed; nobody may work in it any more. One that is archived already
+/// stays as it is, so that an interrupted removal can be repeated.
+pub(super) fn purge(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects: &mut Vec<Effect>) -> Result<Made> {
+    let mut ever = BTreeSet::new();
+    for (id, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
+        if agent.folder == *folder {
+            ever.insert(id);
+        }
+    }
+    for (session, number) in cx.db.live.collect_range(txn, .., usize::MAX)? {
+        if sessions::load(cx, txn, session)?.is_some_and(|row| ever.contains(&row.agent)) {
+            return Ok(Err(format!(
+                "incarnation {session}.{number} of agent {folder} still lives, so its directory stays and nothing was \
+                 changed; `hearth agents remove {folder}` ends it, add --purge when it is gone"
+            )));
+        }
+    }
+    match find(cx, txn, folder)? {
+        Some(_) => remove(cx, txn, folder, effects),
+        None if ever.is_empty() => Ok(Err(missing(folder))),
+        None => Ok(Ok(vec![report(format!("agent {folder}"), Action::Unchanged)])),
+    }
+}
+
+/// That there is no such agent, and where to look.
+pub(super) fn missing(folder: &Folder) -> String {
+    format!("there is no agent {folder}; `hearth agents list` shows those there are")
 }
 
 /// An agent that is not archived, by its folder.
@@ -83,7 +114,7 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
     Ok(())
 }
 
-/// Stores a new agent.
+/// Stores a new agent with a workspace of its own.
 pub(super) fn insert(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -97,4 +128,23 @@ pub(super) fn insert(
     cx.db.agents_by_folder.put(txn, &Text::from(folder), &id)?;
     sessions::make_workspace(cx, txn, id, folder)?;
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::scene::{Scene, folder, settings};
+
+    #[test]
+    fn what_was_removed_can_still_be_purged() {
+        let scene = Scene::new();
+        let purge = |name: &str| scene.tell(|cx, txn, after| purge(cx, txn, &folder(name), &mut after.effects));
+        assert_eq!(purge("a").unwrap(), "removed agent a");
+        assert_eq!(purge("a").unwrap(), "unchanged agent a", "an interrupted removal is repeated");
+        assert!(purge("z").unwrap_err().starts_with("there is no agent z"));
+        scene.done(|cx, txn, after| put(cx, txn, (&folder("a"), settings()), Origin::Runtime, after));
+        assert_eq!(purge("a").unwrap(), "removed agent a", "another one of the same name");
+        assert_eq!(scene.keys("agents_by_folder"), ["b"]);
+        assert!(scene.keys("wirings").is_empty());
+    }
 }

@@ -1,9 +1,10 @@
 //! Chats and who listens in them.
 
 use super::{Cx, Result};
-use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::address::{ChannelName, ForeignId};
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
+use crate::model::input::InboundEvent;
 use crate::state::{ForeignKey, Write};
 
 /// Wirings of one chat are asked one by one; this many are more than anybody has.
@@ -24,12 +25,12 @@ pub(super) fn find(
 }
 
 /// Makes a chat that the bot was addressed in; nobody listens in it yet.
-pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group: bool) -> Result<(ChatId, Chat)> {
+pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<(ChatId, Chat)> {
     let chat = Chat {
-        channel: source.channel.clone(),
-        platform_id: source.platform_id.clone(),
-        name: None,
-        group,
+        channel: event.source.channel.clone(),
+        platform_id: event.source.platform_id.clone(),
+        name: event.chat_name.clone(),
+        group: event.group,
         unknown_senders: UnknownSenders::RequestApproval,
         denied: None,
         origin: Origin::Runtime,

@@ -192,5 +192,18 @@ impl Undo {
 
 /// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.
 fn is_new_work(input: &Input) -> bool {
-    matches!(input, Input::Inbound(_) | Input::Configure(_))
+    match input {
+        Input::Inbound(_) => true,
+        Input::Configure(configure) => !configure.may_make_room(),
+        Input::Start
+        | Input::Collected(_)
+        | Input::Runtime(_)
+        | Input::Delivered(..)
+        | Input::Reachable(..)
+        | Input::Pressed(_)
+        | Input::Decide(..)
+        | Input::DirectOpened(..)
+        | Input::Sweep(_)
+        | Input::Continue(_) => false,
+    }
 }

@@ -3,16 +3,24 @@
 use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
-use super::{Applied, Cx, Result, agents, channels, destinations, pattern, people, rights, threads, wirings};
+use super::{
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, rights, threads, wirings,
+};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Folder, Origin};
 use crate::model::id::AgentId;
-use crate::model::report::{Action, ChangeReport, Reply};
+use crate::model::report::{Action, ChangeReport, Refusal, Reply};
 use crate::state::Write;
 
 /// Makes the entities be as described. The first change that cannot be made refuses the whole.
 pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) -> Result<Applied> {
+    if let Some(expected) = configure.expected
+        && cx.db.configuration_digest(txn)? != expected
+    {
+        let message = "the configuration changed meanwhile, nothing was done: run the command again";
+        return Ok(Applied::refused(Refusal::CHANGED, message.to_owned()));
+    }
     let mut reports = Vec::new();
     let named = Named::of(&configure.changes);
     let mut after = Aftermath::default();
@@ -29,6 +37,7 @@ pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) 
             Err(reason) => return Ok(Applied::refused("invalid", reason)),
         }
     }
+    approvals::reconsider(cx, txn, &mut after.effects)?;
     agents::renew_contexts(cx, txn, &mut after)?;
     Ok(Applied::new(Reply::Configured(reports), after.effects))
 }
@@ -55,6 +64,7 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::PutSettings(settings) => put_settings(cx, txn, &settings),
         Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, after),
         Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, &mut after.effects),
+        Change::PurgeAgent(folder) => agents::purge(cx, txn, &folder, &mut after.effects),
         Change::PutUser(user) => people::put(cx, txn, &user, origin),
         Change::RemoveUser(user) => people::remove(cx, txn, &user),
         Change::PutChat(chat) => wirings::put_chat(cx, txn, &chat, origin, after),

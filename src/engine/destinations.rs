@@ -16,7 +16,7 @@ pub(super) fn add(
     target: &DestinationSpec,
     after: &mut Aftermath,
 ) -> Result<Made> {
-    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     if let Some(problem) = decide_name(name) {
         return Ok(Err(problem));
     }
@@ -27,7 +27,7 @@ pub(super) fn add(
         },
         DestinationSpec::Agent(other) => match agents::find(cx, txn, other)? {
             Some((other, _)) => Destination::Agent(other),
-            None => return Ok(Err(no_agent(other))),
+            None => return Ok(Err(agents::missing(other))),
         },
     };
     let key = (agent, Text::new(name)?);
@@ -50,7 +50,7 @@ pub(super) fn remove(
     (folder, name): (&Folder, &str),
     after: &mut Aftermath,
 ) -> Result<Made> {
-    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     if decide_name(name).is_some() || !cx.db.destinations.delete(txn, &(agent, Text::new(name)?))? {
         return Ok(Err(format!(
             "{folder} has no destination {name}; `hearth destinations list` shows those there are"
@@ -93,10 +93,6 @@ fn entity(folder: &Folder, name: &str) -> String {
     format!("destination {folder} -> {name}")
 }
 
-fn no_agent(folder: &Folder) -> String {
-    format!("there is no agent {folder}; `hearth agents list` shows those there are")
-}
-
 fn no_chat(channel: &ChannelName, id: &ForeignId) -> String {
     format!("there is no chat {channel}/{id}; add it with `hearth chats add {channel}/{id}`")
 }
@@ -104,6 +100,77 @@ fn no_chat(channel: &ChannelName, id: &ForeignId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::scene::{Scene, folder, place};
+
+    fn to_chat(id: &str) -> DestinationSpec {
+        let (channel, id) = place(id);
+        DestinationSpec::Chat(channel, id)
+    }
+
+    #[test]
+    fn destinations_come_change_and_go() {
+        let scene = Scene::new();
+        let to_b = || DestinationSpec::Agent(folder("b"));
+        for (agent, name, target, expected) in [
+            ("b", "home", to_chat("C"), Ok("created destination b -> home")),
+            ("b", "home", to_chat("C"), Ok("unchanged destination b -> home")),
+            ("b", "home", to_b(), Ok("updated destination b -> home")),
+            ("a", "peer", to_b(), Ok("created destination a -> peer")),
+            ("z", "home", to_chat("C"), Err("there is no agent z")),
+            ("a", "home", to_chat("D"), Err("there is no chat net/D; add it with `hearth chats add net/D`")),
+            ("a", "home", DestinationSpec::Agent(folder("z")), Err("there is no agent z")),
+            ("a", "Home", to_b(), Err("`Home` cannot be a destination's name")),
+        ] {
+            let told = scene.tell(|cx, txn, after| add(cx, txn, (&folder(agent), name), &target, after));
+            match (told, expected) {
+                (Ok(told), Ok(expected)) => assert_eq!(told, expected),
+                (Err(told), Err(expected)) => assert!(told.starts_with(expected), "{told}"),
+                other => panic!("{agent} {name}: {other:?}"),
+            }
+        }
+        assert_eq!(scene.keys("destinations"), ["ag1/net-mg1", "ag1/peer", "ag2/home"]);
+        let take =
+            |agent: &str, name: &str| scene.tell(|cx, txn, after| remove(cx, txn, (&folder(agent), name), after));
+        assert_eq!(take("b", "home").unwrap(), "removed destination b -> home");
+        assert!(take("b", "home").unwrap_err().starts_with("b has no destination home"));
+        assert!(take("b", "\0").unwrap_err().starts_with("b has no destination"));
+        assert!(take("z", "home").unwrap_err().starts_with("there is no agent z"));
+        assert_eq!(scene.keys("destinations"), ["ag1/net-mg1", "ag1/peer"]);
+    }
+
+    /// Only agents that see something else in their context are told.
+    #[test]
+    fn whoever_writes_elsewhere_is_told() {
+        let scene = Scene::new();
+        for (target, told) in [(to_chat("C"), true), (to_chat("C"), false), (DestinationSpec::Agent(folder("a")), true)]
+        {
+            scene.done(|cx, txn, after| {
+                let made = add(cx, txn, (&folder("b"), "home"), &target, after)?;
+                assert_eq!(!after.changed.is_empty(), told, "{target:?}");
+                Ok(made)
+            });
+        }
+    }
+
+    #[test]
+    fn chats_are_denied_and_allowed() {
+        let scene = Scene::new();
+        let decide = |id: &str, denied: bool| {
+            let (channel, id) = place(id);
+            scene.tell(|cx, txn, _| deny(cx, txn, (&channel, &id), denied))
+        };
+        for (denied, expected) in [
+            (false, "unchanged chat net/C"),
+            (true, "updated chat net/C"),
+            (true, "unchanged chat net/C"),
+            (false, "updated chat net/C"),
+        ] {
+            assert_eq!(decide("C", denied).unwrap(), expected);
+            let shown = scene.rows("chats").join("\n");
+            assert_eq!(shown.contains("denied: Some"), denied, "{shown}");
+        }
+        assert!(decide("D", true).unwrap_err().starts_with("there is no chat net/D"));
+    }
 
     #[test]
     fn names_are_plain() {

@@ -5,7 +5,7 @@ use crate::model::address::Address;
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState};
-use crate::state::Write;
+use crate::state::{Text, Write};
 
 /// A message that is not stored yet.
 pub(super) struct NewMessage {
@@ -30,6 +30,17 @@ pub(super) fn insert_body(cx: &Cx<'_>, txn: &mut Write<'_>, body: &Body) -> Resu
     let id = cx.db.allocate(txn)?;
     cx.db.bodies.put(txn, &id, body)?;
     Ok(id)
+}
+
+/// Removes what an event said: nobody has it, and nobody waits for it.
+pub(super) fn remove_body(cx: &Cx<'_>, txn: &mut Write<'_>, id: BodyId) -> Result<()> {
+    let Some(body) = cx.db.bodies.get(txn, &id)? else { return Ok(()) };
+    for attachment in &body.attachments {
+        if let Ok(blob) = &attachment.blob {
+            cx.db.blobs.delete(txn, &(Text::new(blob.as_str())?, id))?;
+        }
+    }
+    cx.db.bodies.delete(txn, &id).map(drop)
 }
 
 /// Stores a message that may go to its agent now.

@@ -87,3 +87,73 @@ impl Named {
         named
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::scene::{Scene, chat, folder, person, settings};
+    use crate::model::configure::UserSpec;
+
+    fn user(id: &str) -> UserSpec {
+        UserSpec { id: person(id), name: None, roles: Vec::new(), member_of: Vec::new() }
+    }
+
+    /// Two of everything by a file, beside what the scene made by commands.
+    fn scene() -> Scene {
+        let scene = Scene::new();
+        for name in ["f", "g"] {
+            scene.done(|cx, txn, after| agents::put(cx, txn, (&folder(name), settings()), Origin::File, after));
+        }
+        for name in ["f", "g"] {
+            let id = format!("net:{name}");
+            scene.done(|cx, txn, _| people::put(cx, txn, &user(&id), Origin::File));
+            scene.done(|cx, txn, after| wirings::put_chat(cx, txn, &chat(name, &["f", "g"]), Origin::File, after));
+        }
+        scene.done(|cx, txn, _| people::put(cx, txn, &user("net:mine"), Origin::Runtime));
+        // A wiring of the file in a chat that a command made.
+        scene.done(|cx, txn, after| wirings::put_chat(cx, txn, &chat("C", &["f"]), Origin::File, after));
+        scene
+    }
+
+    fn everything() -> Vec<Change> {
+        let mut changes = Vec::new();
+        for name in ["f", "g"] {
+            changes.push(Change::PutAgent(folder(name), settings()));
+            changes.push(Change::PutUser(user(&format!("net:{name}"))));
+            changes.push(Change::PutChat(chat(name, &["f", "g"])));
+        }
+        changes.push(Change::PutChat(chat("C", &["f"])));
+        changes
+    }
+
+    /// What goes when some of the changes are not there any more.
+    #[test]
+    fn what_is_not_named_goes_and_nothing_else() {
+        let all = "removed wiring net/C -> f, removed wiring net/f -> f, removed wiring net/f -> g, removed wiring net/g -> f, \
+                   removed wiring net/g -> g, removed chat net/f, removed chat net/g, removed user net:f, removed user net:g, \
+                   removed agent f, removed agent g";
+        let g = "removed wiring net/f -> g, removed wiring net/g -> f, removed wiring net/g -> g, removed chat net/g, \
+                 removed user net:g, removed agent g";
+        let keep_f = |change: &Change| match change {
+            Change::PutAgent(name, _) => name.as_str() == "f",
+            Change::PutUser(user) => user.id == person("net:f"),
+            _ => true,
+        };
+        let f_alone = |changes: Vec<Change>| {
+            let mut changes: Vec<Change> = changes.into_iter().filter(keep_f).collect();
+            changes.retain(|change| !matches!(change, Change::PutChat(_)));
+            changes.extend([Change::PutChat(chat("f", &["f"])), Change::PutChat(chat("C", &["f"]))]);
+            changes
+        };
+        for (changes, expected) in [(everything(), ""), (Vec::new(), all), (f_alone(everything()), g)] {
+            let scene = scene();
+            let named = Named::of(&changes);
+            assert_eq!(scene.done(|cx, txn, after| prune(cx, txn, &named, after)), expected);
+            assert_eq!(scene.done(|cx, txn, after| prune(cx, txn, &named, after)), "", "the second time");
+            let kept = scene.keys("agents_by_folder");
+            assert!(["a", "b"].iter().all(|name| kept.contains(&(*name).to_owned())), "{kept:?}");
+            assert!(scene.keys("users").contains(&"net/mine".to_owned()));
+            assert!(scene.keys("wirings").contains(&"mg1/ag1".to_owned()));
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! One role or membership at a time, as commands give and take them. `people` makes them as a file describes.
 
 use super::configure::{Made, report};
-use super::{Cx, Result, agents};
+use super::{Cx, Result, agents, users};
 use crate::model::address::UserId;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{Folder, Grant, Membership, Origin, Role, User};
@@ -39,7 +39,10 @@ pub(super) fn revoke(cx: &Cx<'_>, txn: &mut Write<'_>, user: &UserId, spec: &Rol
         Err(reason) => return Ok(Err(reason)),
     };
     if !take(cx, txn, ForeignKey::user(user), role)? {
-        return Ok(Err(format!("{user} does not have the role {}", words(spec))));
+        return Ok(Err(format!(
+            "{user} does not have the role {}; `hearth roles list` shows who has which",
+            words(spec)
+        )));
     }
     Ok(Ok(vec![report(role_entity(user, spec), Action::Removed)]))
 }
@@ -51,7 +54,7 @@ pub(super) fn add_member(
     (folder, user): (&Folder, &UserId),
     origin: Origin,
 ) -> Result<Made> {
-    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     know(cx, txn, user, origin)?;
     let (channel, handle) = ForeignKey::user(user);
     let key = (agent, channel, handle);
@@ -63,12 +66,31 @@ pub(super) fn add_member(
     Ok(Ok(vec![report(entity, Action::Created)]))
 }
 
+/// Lets a person whom Hearth may not know yet talk to an agent, because somebody said so.
+pub(super) fn let_in(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    (user, name): (&UserId, Option<&str>),
+    by: Option<&UserId>,
+) -> Result<()> {
+    know(cx, txn, user, Origin::Runtime)?;
+    users::refresh_name(cx, txn, Some(user), name)?;
+    let (channel, handle) = ForeignKey::user(user);
+    let key = (agent, channel, handle);
+    if cx.db.members.contains(txn, &key)? {
+        return Ok(());
+    }
+    let row = Membership { user: user.clone(), at: cx.now.wall, by: by.cloned(), origin: Origin::Runtime };
+    cx.db.members.put(txn, &key, &row)
+}
+
 /// Takes a membership back.
 pub(super) fn remove_member(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, user: &UserId) -> Result<Made> {
-    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     let (channel, handle) = ForeignKey::user(user);
     if !cx.db.members.delete(txn, &(agent, channel, handle))? {
-        return Ok(Err(format!("{user} is not a member of {folder}")));
+        return Ok(Err(format!("{user} is not a member of {folder}; `hearth members list {folder}` shows who is")));
     }
     Ok(Ok(vec![report(member_entity(folder, user), Action::Removed)]))
 }
@@ -98,7 +120,7 @@ fn role(cx: &Cx<'_>, txn: &Write<'_>, spec: &RoleSpec) -> Result<std::result::Re
         RoleSpec::Admin => Ok(Role::GlobalAdmin),
         RoleSpec::AdminOf(folder) => match agents::find(cx, txn, folder)? {
             Some((agent, _)) => Ok(Role::AdminOf(agent)),
-            None => Err(no_agent(folder)),
+            None => Err(agents::missing(folder)),
         },
     })
 }
@@ -110,10 +132,6 @@ fn know(cx: &Cx<'_>, txn: &mut Write<'_>, id: &UserId, origin: Origin) -> Result
         return Ok(());
     }
     cx.db.users.put(txn, &key, &User { id: id.clone(), name: None, origin, created: cx.now.wall })
-}
-
-fn no_agent(folder: &Folder) -> String {
-    format!("there is no agent {folder}; `hearth agents list` shows those there are")
 }
 
 fn words(spec: &RoleSpec) -> String {
@@ -130,4 +148,92 @@ fn role_entity(user: &UserId, spec: &RoleSpec) -> String {
 
 fn member_entity(folder: &Folder, user: &UserId) -> String {
     format!("member {user} of {folder}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::scene::{Scene, folder, person};
+
+    const OWNER: RoleSpec = RoleSpec::Owner;
+    const ADMIN: RoleSpec = RoleSpec::Admin;
+
+    fn admin_of(name: &str) -> RoleSpec {
+        RoleSpec::AdminOf(folder(name))
+    }
+
+    #[test]
+    fn roles_are_given_once() {
+        let scene = Scene::new();
+        for (user, spec, expected) in [
+            ("net:ann", OWNER, Ok("created role net:ann owner")),
+            ("net:ann", OWNER, Ok("unchanged role net:ann owner")),
+            ("net:ann", admin_of("a"), Ok("created role net:ann admin:a")),
+            ("net:bob", ADMIN, Ok("created role net:bob admin")),
+            ("net:bob", admin_of("z"), Err("there is no agent z; `hearth agents list` shows those there are")),
+            ("net:eve", admin_of("z"), Err("there is no agent z; `hearth agents list` shows those there are")),
+        ] {
+            let told = scene.tell(|cx, txn, _| grant(cx, txn, (&person(user), &spec), Origin::Runtime));
+            assert_eq!(told, expected.map(str::to_owned).map_err(str::to_owned), "{user} {spec:?}");
+        }
+        // The second grant of a role left its time alone; whoever was refused is nobody.
+        assert_eq!(scene.keys("roles"), ["net/ann/owner", "net/ann/admin:ag1", "net/bob/admin"]);
+        assert_eq!(scene.keys("users"), ["net/ann", "net/bob"]);
+        assert_eq!(scene.keys("roles_by_grant").len(), 3);
+    }
+
+    #[test]
+    fn roles_are_taken_one_by_one() {
+        let scene = Scene::new();
+        for spec in [OWNER, admin_of("a"), admin_of("b")] {
+            scene.done(|cx, txn, _| grant(cx, txn, (&person("net:ann"), &spec), Origin::Runtime));
+        }
+        for (user, spec, expected) in [
+            ("net:ann", admin_of("a"), Ok("removed role net:ann admin:a")),
+            ("net:ann", admin_of("a"), Err("net:ann does not have the role admin:a")),
+            ("net:ann", ADMIN, Err("net:ann does not have the role admin;")),
+            ("net:bob", OWNER, Err("net:bob does not have the role owner")),
+            ("net:ann", admin_of("z"), Err("there is no agent z")),
+        ] {
+            let told = scene.tell(|cx, txn, _| revoke(cx, txn, &person(user), &spec));
+            match (told, expected) {
+                (Ok(told), Ok(expected)) => assert_eq!(told, expected),
+                (Err(told), Err(expected)) => assert!(told.starts_with(expected), "{told}"),
+                other => panic!("{user} {spec:?}: {other:?}"),
+            }
+        }
+        assert_eq!(scene.keys("roles"), ["net/ann/owner", "net/ann/admin:ag2"]);
+        assert_eq!(scene.keys("roles_by_grant").len(), 2);
+        assert_eq!(scene.keys("users"), ["net/ann"], "a person without roles is still known");
+    }
+
+    #[test]
+    fn members_come_and_go() {
+        let scene = Scene::new();
+        let add = |name: &str| {
+            scene.tell(|cx, txn, _| add_member(cx, txn, (&folder(name), &person("net:ann")), Origin::Runtime))
+        };
+        assert_eq!(add("a").unwrap(), "created member net:ann of a");
+        assert_eq!(add("a").unwrap(), "unchanged member net:ann of a");
+        assert!(add("z").unwrap_err().starts_with("there is no agent z"));
+        assert_eq!(scene.keys("members"), ["ag1/net/ann"]);
+        let remove = |name: &str| scene.tell(|cx, txn, _| remove_member(cx, txn, &folder(name), &person("net:ann")));
+        assert!(remove("b").unwrap_err().starts_with("net:ann is not a member of b"));
+        assert!(remove("z").unwrap_err().starts_with("there is no agent z"));
+        assert_eq!(remove("a").unwrap(), "removed member net:ann of a");
+        assert!(scene.keys("members").is_empty());
+    }
+
+    #[test]
+    fn an_agent_that_goes_takes_the_rights_to_it_along() {
+        let scene = Scene::new();
+        for name in ["a", "b"] {
+            scene.done(|cx, txn, _| grant(cx, txn, (&person("net:ann"), &admin_of(name)), Origin::Runtime));
+            scene.done(|cx, txn, _| add_member(cx, txn, (&folder(name), &person("net:ann")), Origin::Runtime));
+        }
+        scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects));
+        assert_eq!(scene.keys("roles"), ["net/ann/admin:ag2"]);
+        assert_eq!(scene.keys("members"), ["ag2/net/ann"]);
+        assert_eq!(scene.keys("roles_by_grant").len(), 1);
+    }
 }

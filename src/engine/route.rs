@@ -1,13 +1,15 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
 use super::access::standing;
+use super::approvals::{self, Stranger, Unheard};
 use super::engage::{Facts, decide};
 use super::messages::NewMessage;
 use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
 use crate::model::address::{Address, UserId};
+use crate::model::approval::Held;
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, Chat, Wiring};
-use crate::model::id::{AgentId, BodyId, ChatId, DropId, MessageId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Drop, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
@@ -24,25 +26,26 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Re
     if let Some(seen) = duplicate::find(cx, txn, &event)? {
         return duplicate::repeat(cx, txn, &event, &seen);
     }
+    if let Some(answered) = approvals::answer(cx, txn, &event)? {
+        return Ok(answered);
+    }
     let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
-        None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
+        None if event.mention => chats::discover(cx, txn, &event)?,
         // Strangers in chats the bot merely sits in leave no rows.
         None => return Ok(silent(&event, None, Reason::UnknownChat)),
     };
-    let listeners = chats::listeners(cx, txn, chat_id)?;
+    let mut fan_out = FanOut::of(&event, (chat_id, &chat));
+    let mut listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
-        return nobody_listens(cx, txn, &event, (chat_id, &chat));
+        if let Some(done) = fan_out.nobody_listens(cx, txn)? {
+            return Ok(done);
+        }
+        listeners = chats::listeners(cx, txn, chat_id)?;
     }
-    let mut fan_out =
-        FanOut { event: &event, sender: sender_of(&event), chat_id, chat: &chat, body: None, effects: vec![] };
     users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
-    let mut wirings = Vec::with_capacity(listeners.len());
-    for (agent_id, agent, wiring) in &listeners {
-        wirings.push(fan_out.offer(cx, txn, (*agent_id, agent), wiring)?);
-    }
-    let effects = std::mem::take(&mut fan_out.effects);
-    conclude(cx, txn, &fan_out, wirings, effects)
+    let wirings = fan_out.offer_all(cx, txn, &listeners)?;
+    conclude(cx, txn, fan_out, wirings)
 }
 
 /// The person who sent an event: nothing but the adapter's sender id makes an identity.
@@ -51,16 +54,127 @@ pub(super) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 }
 
 /// One event on its way to several agents.
-struct FanOut<'a> {
+pub(super) struct FanOut<'a> {
     event: &'a InboundEvent,
     sender: Option<UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
-    body: Option<BodyId>,
-    effects: Vec<Effect>,
+    /// What it says, once that is stored.
+    pub(super) body: Option<BodyId>,
+    /// Agents that would have somebody asked about the sender.
+    asking: Vec<AgentId>,
+    /// The decision that it waits for.
+    pub(super) held: Option<ApprovalId>,
+    pub(super) effects: Vec<Effect>,
 }
 
-impl FanOut<'_> {
+impl<'a> FanOut<'a> {
+    pub(super) fn of(event: &'a InboundEvent, (chat_id, chat): (ChatId, &'a Chat)) -> Self {
+        let sender = sender_of(event);
+        Self { event, sender, chat_id, chat, body: None, asking: vec![], held: None, effects: vec![] }
+    }
+
+    /// Lets every wiring decide for itself; what wants somebody to be asked is asked once for all of them.
+    pub(super) fn offer_all(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        listeners: &[(AgentId, Agent, Wiring)],
+    ) -> Result<Vec<WiringReport>> {
+        let mut wirings = Vec::with_capacity(listeners.len());
+        for (agent_id, agent, wiring) in listeners {
+            wirings.push(self.offer(cx, txn, (*agent_id, agent), wiring)?);
+        }
+        if let Some(reason) = self.ask_about_sender(cx, txn, &wirings)? {
+            let held = wirings.iter_mut().filter(|report| report.why == Reason::SenderHeld);
+            held.for_each(|report| report.why = reason);
+        }
+        Ok(wirings)
+    }
+
+    /// Has somebody asked about the sender and keeps the message until the answer, or says why not.
+    fn ask_about_sender(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        wirings: &[WiringReport],
+    ) -> Result<Option<Reason>> {
+        let agents = std::mem::take(&mut self.asking);
+        let (Some(sender), false) = (&self.sender, agents.is_empty()) else { return Ok(None) };
+        let name = self.event.content.sender_name.as_deref();
+        let stranger = Stranger { chat: self.chat_id, sender, name, agents: &agents };
+        match approvals::admit(cx, txn, stranger, &mut self.effects)? {
+            Ok(approval) => {
+                let heard = wirings.iter().any(|report| report.message.is_some());
+                self.hold(cx, txn, approval, (agents, heard))?;
+                Ok(None)
+            }
+            Err(reason) => {
+                let only = if let [only] = agents.as_slice() { Some(*only) } else { None };
+                record_drop(cx, txn, self.event, Some(self.chat_id), (only, reason))?;
+                Ok(Some(reason))
+            }
+        }
+    }
+
+    fn hold(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        approval: ApprovalId,
+        (agents, heard): (Vec<AgentId>, bool),
+    ) -> Result<()> {
+        let body = self.body(cx, txn)?;
+        let held = Held {
+            agents,
+            heard,
+            mention: self.event.mention,
+            group: self.event.group,
+            threads: self.event.threads,
+            reply_to: self.event.reply_to.clone(),
+            stored: cx.now.wall,
+        };
+        self.held = Some(approval);
+        approvals::hold(cx, txn, (approval, body), &held)
+    }
+
+    fn body(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<BodyId> {
+        match self.body {
+            Some(body) => Ok(body),
+            None => {
+                let body = body_of(cx, self.event, self.sender.clone());
+                Ok(*self.body.insert(messages::insert_body(cx, txn, &body)?))
+            }
+        }
+    }
+
+    /// The bot was addressed where no agent listens: somebody is asked who is to listen, unless the chat was denied.
+    /// Otherwise it is nobody's business. No answer: somebody listens from now on.
+    fn nobody_listens(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Option<Applied>> {
+        let (event, chat) = (self.event, Some(self.chat_id));
+        if self.chat.denied.is_some() {
+            return Ok(Some(silent(event, chat, Reason::ChatDenied)));
+        }
+        if !event.mention {
+            return Ok(Some(silent(event, chat, Reason::NoAgentWired)));
+        }
+        match approvals::unheard(cx, txn, event, (self.chat_id, self.chat), &mut self.effects)? {
+            Unheard::Wired => Ok(None),
+            Unheard::Held(approval) => {
+                self.hold(cx, txn, approval, (Vec::new(), false))?;
+                remember(cx, txn, event, Remembered { held: self.held, ..Remembered::refused(Reason::ChannelHeld) })?;
+                let report =
+                    RouteReport { outcome: Outcome::Held, reason: Some(Reason::ChannelHeld), ..blank(event, chat) };
+                Ok(Some(Applied::new(Reply::Routed(report), std::mem::take(&mut self.effects))))
+            }
+            Unheard::Dropped(reason) => {
+                record_drop(cx, txn, event, chat, (None, reason))?;
+                remember(cx, txn, event, Remembered::refused(reason))?;
+                Ok(Some(silent(event, chat, reason)))
+            }
+        }
+    }
+
     /// Lets one wiring decide and does what it decides.
     fn offer(
         &mut self,
@@ -85,6 +199,7 @@ impl FanOut<'_> {
                 let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
                 (report.session, report.message) = (Some(session), Some(message));
             }
+            Decision::Refused if why == Reason::SenderHeld => self.asking.push(agent_id),
             Decision::Refused => {
                 if why == Reason::Backlog {
                     self.tell_of_backlog(cx, txn, (agent_id, agent))?;
@@ -125,10 +240,7 @@ impl FanOut<'_> {
         (agent, wiring): (AgentId, &Wiring),
         trigger: bool,
     ) -> Result<(SessionId, MessageId)> {
-        let body = match self.body {
-            Some(body) => body,
-            None => *self.body.insert(messages::insert_body(cx, txn, &body_of(cx, self.event, self.sender.clone()))?),
-        };
+        let body = self.body(cx, txn)?;
         let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
         let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
         let (_, seq) = sessions::update(cx, txn, session, |row| {
@@ -157,22 +269,31 @@ fn body_of(cx: &Cx<'_>, event: &InboundEvent, sender: Option<UserId>) -> Body {
 }
 
 /// Sums up what the wirings decided and remembers the event.
-fn conclude(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    fan_out: &FanOut<'_>,
-    wirings: Vec<WiringReport>,
-    effects: Vec<Effect>,
-) -> Result<Applied> {
-    let stored: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
-    let refused = decide_refusal(&wirings);
-    if refused == Some(Reason::NoAgentEngaged) {
-        record_drop(cx, txn, fan_out.event, Some(fan_out.chat_id), (None, Reason::NoAgentEngaged))?;
+fn conclude(cx: &Cx<'_>, txn: &mut Write<'_>, fan_out: FanOut<'_>, wirings: Vec<WiringReport>) -> Result<Applied> {
+    let end = fan_out.end(cx, txn, &wirings)?;
+    let outcome = match (end.refused, end.held) {
+        (None, _) => Outcome::Routed,
+        (Some(_), Some(_)) => Outcome::Held,
+        (Some(_), None) => Outcome::Dropped,
+    };
+    let report = RouteReport { outcome, reason: end.refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
+    remember(cx, txn, fan_out.event, end)?;
+    Ok(Applied::new(Reply::Routed(report), fan_out.effects))
+}
+
+impl FanOut<'_> {
+    /// What is remembered of the event; that nobody took it is recorded.
+    pub(super) fn end(&self, cx: &Cx<'_>, txn: &mut Write<'_>, wirings: &[WiringReport]) -> Result<Remembered> {
+        let messages: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
+        let refused = match self.held {
+            Some(_) if messages.is_empty() => Some(Reason::SenderHeld),
+            _ => decide_refusal(wirings),
+        };
+        if refused == Some(Reason::NoAgentEngaged) {
+            record_drop(cx, txn, self.event, Some(self.chat_id), (None, Reason::NoAgentEngaged))?;
+        }
+        Ok(Remembered { messages, refused, held: self.held })
     }
-    remember(cx, txn, fan_out.event, stored, refused)?;
-    let outcome = if refused.is_none() { Outcome::Routed } else { Outcome::Dropped };
-    let report = RouteReport { outcome, reason: refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    Ok(Applied::new(Reply::Routed(report), effects))
 }
 
 /// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
@@ -182,19 +303,6 @@ fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
     }
     let refused = wirings.iter().find(|report| report.decision == Decision::Refused);
     Some(refused.map_or(Reason::NoAgentEngaged, |report| report.why))
-}
-
-/// The bot was addressed where no agent listens: recorded, unless the chat was denied. Otherwise it is nobody's business.
-fn nobody_listens(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, chat: (ChatId, &Chat)) -> Result<Applied> {
-    let (chat_id, chat) = chat;
-    if chat.denied.is_some() {
-        return Ok(silent(event, Some(chat_id), Reason::ChatDenied));
-    }
-    if event.mention {
-        record_drop(cx, txn, event, Some(chat_id), (None, Reason::NoAgentWired))?;
-        remember(cx, txn, event, Vec::new(), Some(Reason::NoAgentWired))?;
-    }
-    Ok(silent(event, Some(chat_id), Reason::NoAgentWired))
 }
 
 fn silent(event: &InboundEvent, chat: Option<ChatId>, reason: Reason) -> Applied {
@@ -208,7 +316,8 @@ pub(super) fn blank(event: &InboundEvent, chat: Option<ChatId>) -> RouteReport {
     RouteReport { event, chat, outcome: Outcome::Dropped, reason: None, wirings: Vec::new() }
 }
 
-fn record_drop(
+/// Records that nobody has an event, or that one agent has not.
+pub(super) fn record_drop(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     event: &InboundEvent,
@@ -230,18 +339,31 @@ fn record_drop(
     cx.db.dropped.put(txn, &id, &drop)
 }
 
-fn remember(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    event: &InboundEvent,
-    messages: Vec<MessageId>,
-    refused: Option<Reason>,
-) -> Result<()> {
+/// What is remembered of an event.
+pub(super) struct Remembered {
+    /// The messages it became.
+    pub(super) messages: Vec<MessageId>,
+    /// Why it became none.
+    pub(super) refused: Option<Reason>,
+    /// The decision it waits for.
+    pub(super) held: Option<ApprovalId>,
+}
+
+impl Remembered {
+    /// Of an event that nobody has.
+    pub(super) const fn refused(reason: Reason) -> Self {
+        Self { messages: Vec::new(), refused: Some(reason), held: None }
+    }
+}
+
+/// Remembers an event, so that the same one again changes nothing.
+pub(super) fn remember(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, end: Remembered) -> Result<()> {
     let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
     let (channel, chat, message) = duplicate::key(event, &platform_message);
     let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
         (cx.now.wall, channel.clone(), chat.clone(), message.clone());
-    let seen = Seen { platform_message, at: cx.now.wall, messages, refused, held: None };
+    let Remembered { messages, refused, held } = end;
+    let seen = Seen { platform_message, at: cx.now.wall, messages, refused, held };
     cx.db.seen.put(txn, &(channel, chat, message), &seen)?;
     cx.db.seen_by_time.put(txn, &by_time, &())
 }

@@ -33,7 +33,10 @@ pub(super) fn put_chat(
     let mut reports = vec![report(format!("chat {place}"), action)];
     for wiring in &spec.wirings {
         let Some((agent, _)) = agents::find(cx, txn, &wiring.agent)? else {
-            return Ok(Err(format!("chat {place} is wired to {}, and there is no such agent", wiring.agent)));
+            return Ok(Err(format!(
+                "chat {place} is wired to {0}, and there is no such agent; add it with `hearth agents add {0}`",
+                wiring.agent
+            )));
         };
         let action = put(cx, txn, (id, agent), wiring, origin)?;
         if action != Action::Unchanged {
@@ -69,7 +72,7 @@ pub(super) fn remove_chat(
 ) -> Result<Made> {
     let place = format!("{channel}/{platform_id}");
     let Some((id, mut chat)) = chats::find(cx, txn, channel, platform_id)? else {
-        return Ok(Err(format!("there is no chat {place}")));
+        return Ok(Err(format!("there is no chat {place}; `hearth chats list` shows those there are")));
     };
     let mut reports: Vec<ChangeReport> = Vec::new();
     for (agent_id, agent, _) in chats::listeners(cx, txn, id)? {
@@ -96,10 +99,10 @@ pub(super) fn remove(
     let chat = chats::find(cx, txn, channel, platform_id)?.map(|(id, _)| id);
     let agent = agents::find(cx, txn, folder)?.map(|(id, _)| id);
     let (Some(chat), Some(agent)) = (chat, agent) else {
-        return Ok(Err(format!("there is no wiring {place} -> {folder}")));
+        return Ok(Err(missing(&place, folder)));
     };
     if !unwire(cx, txn, (chat, agent))? {
-        return Ok(Err(format!("there is no wiring {place} -> {folder}")));
+        return Ok(Err(missing(&place, folder)));
     }
     after.changed.insert(agent);
     Ok(Ok(vec![report(entity(&place, folder), Action::Removed)]))
@@ -111,6 +114,10 @@ pub(super) fn remove_all_of(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) ->
         unwire(cx, txn, (chat, agent))?;
     }
     Ok(())
+}
+
+fn missing(place: &str, folder: &Folder) -> String {
+    format!("there is no wiring {place} -> {folder}; `hearth wirings list` shows those there are")
 }
 
 fn entity(place: &str, folder: &Folder) -> String {
@@ -131,7 +138,8 @@ fn new_chat(cx: &Cx<'_>, spec: &ChatSpec, origin: Origin) -> Chat {
     }
 }
 
-fn put(
+/// Makes an agent listen in a chat, or do so in another way.
+pub(super) fn put(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (chat, agent): (ChatId, AgentId),

@@ -169,6 +169,8 @@ pub struct Approval {
 pub struct Held {
     /// Agents that refused it and will have it if the answer is yes; empty: whoever is wired then.
     pub agents: Vec<AgentId>,
+    /// Other agents have it already.
+    pub heard: bool,
     /// The platform said that the bot was addressed.
     pub mention: bool,
     /// Whether it was said in a group.

@@ -13,6 +13,23 @@ pub struct Configure {
     pub changes: Vec<Change>,
     /// Who asks.
     pub origin: Origin,
+    /// Digest of the configuration that was looked at when the changes were thought out; refused if it is another by now.
+    pub expected: Option<u64>,
+}
+
+impl Configure {
+    /// Changes that depend on nothing that was looked at.
+    #[must_use]
+    pub const fn new(changes: Vec<Change>, origin: Origin) -> Self {
+        Self { changes, origin, expected: None }
+    }
+
+    /// Whether it may be what makes room in a full store: it changes the limits, or only takes away.
+    #[must_use]
+    pub fn may_make_room(&self) -> bool {
+        let limits = |change: &Change| matches!(change, Change::PutSettings(_));
+        self.changes.iter().any(limits) || self.changes.iter().all(Change::takes_away)
+    }
 }
 
 /// One change. `Put` makes the entity or changes it to be like this.
@@ -24,6 +41,9 @@ pub enum Change {
     PutAgent(Folder, AgentSettings),
     /// Archives an agent and removes its wirings.
     RemoveAgent(Folder),
+    /// The same, because its directory is going to be removed: refused while an incarnation of it lives, and a look at
+    /// nothing but that if it is archived already.
+    PurgeAgent(Folder),
     /// A person with exactly these roles and memberships.
     PutUser(UserSpec),
     /// Removes a person's row, roles and memberships.
@@ -62,6 +82,37 @@ pub enum Change {
     EndSticky(Folder, Address),
     /// Removes what a file made and the other changes do not name.
     Prune,
+}
+
+impl Change {
+    /// Whether nothing is stored for good because of it.
+    const fn takes_away(&self) -> bool {
+        match self {
+            Self::RemoveAgent(_)
+            | Self::PurgeAgent(_)
+            | Self::RemoveUser(_)
+            | Self::RemoveChat(..)
+            | Self::RemoveWiring(..)
+            | Self::Revoke(..)
+            | Self::RemoveMember(..)
+            | Self::RemoveDestination(..)
+            | Self::RemoveChannel(_)
+            | Self::Unmute(..)
+            | Self::EndSticky(..)
+            | Self::Prune => true,
+            Self::PutSettings(_)
+            | Self::PutAgent(..)
+            | Self::PutUser(_)
+            | Self::PutChat(_)
+            | Self::DenyChat(..)
+            | Self::AllowChat(..)
+            | Self::Grant(..)
+            | Self::AddMember(..)
+            | Self::AddDestination(..)
+            | Self::PutChannel(_)
+            | Self::Mute(..) => false,
+        }
+    }
 }
 
 /// Where an agent may write, by the names that people use.

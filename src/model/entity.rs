@@ -177,6 +177,27 @@ impl Hold {
 }
 
 impl AgentSettings {
+    /// An agent of which nothing is said but its name. Ten context messages in a prompt are the peer's number.
+    #[must_use]
+    pub const fn named(name: String) -> Self {
+        Self {
+            name,
+            provider: ProviderKind::Echo,
+            command: Vec::new(),
+            env: Vec::new(),
+            model: None,
+            effort: None,
+            trust: Trust::Untrusted,
+            unconfined: false,
+            blocked_tools: Vec::new(),
+            max_prompt_messages: 10,
+            max_parallel: 4,
+            packages: Packages { apt: Vec::new(), npm: Vec::new() },
+            mcp_servers: Vec::new(),
+            instructions: None,
+        }
+    }
+
     /// What holds this agent where confinement is `possible`, or is not.
     #[must_use]
     pub const fn hold(&self, possible: bool) -> Hold {

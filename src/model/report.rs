@@ -76,6 +76,11 @@ pub struct Refusal {
     pub message: String,
 }
 
+impl Refusal {
+    /// The code of a change that was thought out over a configuration that is another by now.
+    pub const CHANGED: &'static str = "changed";
+}
+
 /// What became of an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteReport {

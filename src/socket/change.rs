@@ -20,6 +20,9 @@ pub struct ChangeRequest {
     pub prune: bool,
     /// Only say what would change.
     pub dry_run: bool,
+    /// Digest of the configuration that was looked at; if it is another by now, nothing is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
 }
 
 /// One thing that no file says.
@@ -28,6 +31,11 @@ pub struct ChangeRequest {
 pub enum EditJson {
     /// Archives an agent.
     RemoveAgent {
+        /// Its folder.
+        agent: String,
+    },
+    /// Archives an agent whose directory is going to be removed.
+    PurgeAgent {
         /// Its folder.
         agent: String,
     },
@@ -130,7 +138,9 @@ impl ChangeRequest {
     /// # Errors
     /// [`BadChange`] with everything that is wrong with the file, or the first wrong edit.
     pub fn configure(&self, name: &str) -> Result<Configure, BadChange> {
-        let mut changes = if self.toml.is_empty() { Vec::new() } else { file::parse(name, &self.toml)?.changes };
+        // A file without a word is no file: what wrote it failed, and pruning by it would remove everything.
+        let none = self.toml.is_empty() && !self.from_file;
+        let mut changes = if none { Vec::new() } else { file::parse(name, &self.toml)?.changes };
         for edit in &self.edits {
             changes.push(edit.change().map_err(BadChange::Edit)?);
         }
@@ -138,7 +148,7 @@ impl ChangeRequest {
             changes.push(Change::Prune);
         }
         let origin = if self.from_file { Origin::File } else { Origin::Runtime };
-        Ok(Configure { changes, origin })
+        Ok(Configure { changes, origin, expected: self.expected })
     }
 }
 
@@ -146,6 +156,7 @@ impl EditJson {
     fn change(&self) -> Result<Change, String> {
         Ok(match self {
             Self::RemoveAgent { agent } => Change::RemoveAgent(folder(agent)?),
+            Self::PurgeAgent { agent } => Change::PurgeAgent(folder(agent)?),
             Self::RemoveUser { user } => Change::RemoveUser(person(user)?),
             Self::RemoveChat(place) => place.names().map(|(channel, id)| Change::RemoveChat(channel, id))?,
             Self::DenyChat(place) => place.names().map(|(channel, id)| Change::DenyChat(channel, id))?,

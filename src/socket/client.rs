@@ -43,8 +43,13 @@ pub enum Error {
     #[error("the daemon answered something unknown: {0}; is it of another version?")]
     Strange(String),
     /// The daemon did not do it.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{message}")]
+    Refused {
+        /// A word for programs.
+        code: String,
+        /// What, where, what to do.
+        message: String,
+    },
 }
 
 /// A connection to a daemon.
@@ -147,7 +152,7 @@ impl Sender {
 #[must_use]
 pub fn unexpected(response: Response) -> Error {
     match response {
-        Response::Refused { message, .. } => Error::Refused(message),
+        Response::Refused { code, message, .. } => Error::Refused { code, message },
         other => Error::Strange(format!("{other:?}")),
     }
 }

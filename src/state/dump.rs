@@ -60,7 +60,7 @@ pub struct Summary {
 pub fn dump(reader: &Reader, options: &Options, out: &mut dyn Write) -> Result<Summary> {
     let mut walk = Walk { reader, options, out, summary: Summary::default() };
     let tables = reader.read(|tables, _| Ok::<Tables, Error>(*tables))?;
-    tables.visit(&mut walk)?;
+    tables.visit(&mut Tour(&mut walk))?;
     Ok(walk.summary)
 }
 
@@ -105,78 +105,55 @@ struct Line<'a> {
     unreadable: Option<String>,
 }
 
-impl Walk<'_> {
+impl Show for Walk<'_> {
+    fn options(&self) -> &Options {
+        self.options
+    }
+
     fn rows<K: KeyPart, V, C: Codec<V>>(
         &mut self,
         about: &About,
         rows: &Rows<K, V, C>,
         show: impl Fn(K, V) -> Shown,
     ) -> Result<()> {
-        if self.options.table.as_deref().is_some_and(|wanted| wanted != about.name) {
-            return Ok(());
-        }
         self.summary.tables += 1;
-        let mut last = None;
-        loop {
-            let slice: Vec<ByteRow> =
-                self.reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
-            if slice.is_empty() {
-                return Ok(());
-            }
-            if last.is_none() {
+        let mut begun = false;
+        each_row(self.reader, rows, |(key, value)| {
+            if !std::mem::replace(&mut begun, true) {
                 self.heading(about)?;
             }
-            for (key, value) in slice {
-                match rows.decode(&key, &value) {
-                    Ok((key, value)) => self.row(about, &show(key, value))?,
-                    Err(error) => self.unreadable(about, &super::table::hex(&key), &error)?,
-                }
-                last = Some(key);
+            match rows.decode(&key, &value) {
+                Ok((key, value)) => self.row(about, &show(key, value)),
+                Err(error) => self.unreadable(about, &super::table::hex(&key), &error),
             }
-        }
+        })
     }
+}
 
+impl Walk<'_> {
     fn heading(&mut self, about: &About) -> Result<()> {
         match self.options.format {
-            Format::Text => self.line(&format!("# {} ({}): {}", about.name, about.kind.as_str(), about.purpose)),
+            Format::Text => {
+                writeln!(self.out, "# {} ({}): {}", about.name, about.kind.as_str(), about.purpose).map_err(output)
+            }
             Format::Json => Ok(()),
         }
     }
 
     fn row(&mut self, about: &About, row: &Shown) -> Result<()> {
         self.summary.rows += 1;
-        match self.options.format {
-            Format::Text if row.text.is_empty() => self.line(&row.name),
-            Format::Text => self.line(&format!("{}: {}", row.name, row.text)),
-            Format::Json => self.json(&Line {
-                table: about.name,
-                change: None,
-                key: &row.key,
-                value: Some(&row.json),
-                unreadable: None,
-            }),
-        }
+        let text = if row.text.is_empty() { row.name.clone() } else { format!("{}: {}", row.name, row.text) };
+        let value = Some(&row.json);
+        let line = Line { table: about.name, change: None, key: &row.key, value, unreadable: None };
+        put(self.out, self.options.format, &text, &line)
     }
 
     fn unreadable(&mut self, about: &About, key: &str, error: &Error) -> Result<()> {
         self.summary.unreadable += 1;
         let reason = error.to_string();
-        match self.options.format {
-            Format::Text => self.line(&format!("{key}: !! {reason}")),
-            Format::Json => {
-                let key = [key.to_owned()];
-                self.json(&Line { table: about.name, change: None, key: &key, value: None, unreadable: Some(reason) })
-            }
-        }
-    }
-
-    fn json(&mut self, line: &Line<'_>) -> Result<()> {
-        let text = serde_json::to_string(line).map_err(|e| output(e.into()))?;
-        self.line(&text)
-    }
-
-    fn line(&mut self, text: &str) -> Result<()> {
-        writeln!(self.out, "{text}").map_err(output)
+        let (text, key) = (format!("{key}: !! {reason}"), [key.to_owned()]);
+        let line = Line { table: about.name, change: None, key: &key, value: None, unreadable: Some(reason) };
+        put(self.out, self.options.format, &text, &line)
     }
 }
 
@@ -184,16 +161,69 @@ fn output(source: std::io::Error) -> Error {
     Error::Io { path: PathBuf::from("the output"), source }
 }
 
-impl Visitor for Walk<'_> {
+/// Somebody who shows tables, without regard to what their rows are.
+trait Show {
+    fn options(&self) -> &Options;
+
+    fn rows<K: KeyPart, V, C: Codec<V>>(
+        &mut self,
+        about: &About,
+        rows: &Rows<K, V, C>,
+        show: impl Fn(K, V) -> Shown,
+    ) -> Result<()>;
+}
+
+/// Leads somebody through the tables that are wanted.
+struct Tour<'a, S>(&'a mut S);
+
+impl<S: Show> Tour<'_, S> {
+    fn skips(&self, about: &About) -> bool {
+        self.0.options().table.as_deref().is_some_and(|wanted| wanted != about.name)
+    }
+}
+
+impl<S: Show> Visitor for Tour<'_, S> {
     type Error = Error;
 
     fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
-        let bodies = self.options.bodies;
-        self.rows(about, table, |key, value| of_record(&key, value, bodies))
+        if self.skips(about) {
+            return Ok(());
+        }
+        let bodies = self.0.options().bodies;
+        self.0.rows(about, table, |key, value| of_record(&key, value, bodies))
     }
 
     fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
-        self.rows(about, index, |key, value| of_index(&key, &value))
+        if self.skips(about) {
+            return Ok(());
+        }
+        self.0.rows(about, index, |key, value| of_index(&key, &value))
+    }
+}
+
+/// Does something with every row of a table, slice by slice; no transaction is open meanwhile.
+fn each_row<K: KeyPart, V, C: Codec<V>>(
+    reader: &Reader,
+    rows: &Rows<K, V, C>,
+    mut work: impl FnMut(ByteRow) -> Result<()>,
+) -> Result<()> {
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let slice = reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
+        let Some((key, _)) = slice.last() else { return Ok(()) };
+        last = Some(key.clone());
+        slice.into_iter().try_for_each(&mut work)?;
+    }
+}
+
+/// Writes one row, as text or as JSON.
+fn put(out: &mut dyn Write, format: Format, text: &str, line: &Line<'_>) -> Result<()> {
+    match format {
+        Format::Text => writeln!(out, "{text}").map_err(output),
+        Format::Json => {
+            let text = serde_json::to_string(line).map_err(|e| output(e.into()))?;
+            writeln!(out, "{text}").map_err(output)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod tables;
 
 pub mod backup;
 pub mod check;
+mod digest;
 pub mod dump;
 mod env;
 pub mod envelope;

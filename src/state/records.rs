@@ -8,7 +8,7 @@ use crate::model::card::CardOption;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::{Act, Outbound};
-use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
+use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::later::{Fire, SkipSummary, StateField, Task};
@@ -33,7 +33,14 @@ records! {
     "meta" 1 Meta
     "settings" 1 Settings
     "number" 1 Number
-    "agent" 1 Agent |row| { black_out(&mut row.settings.name); }
+    "agent" 1 Agent |row| {
+        black_out(&mut row.settings.name);
+        for (_, value) in &mut row.settings.env {
+            if let EnvValue::Plain(text) = value {
+                black_out(text);
+            }
+        }
+    }
     "chat" 1 Chat |row| { black_out_option(&mut row.name); }
     "wiring" 1 Wiring
     "user" 1 User |row| { black_out_option(&mut row.name); }

@@ -128,7 +128,7 @@ fn put(agent: &Path, name: &str, text: impl AsRef<[u8]>) {
 }
 
 const TRICKS: &[Trick] = &[
-    ("a link as ack", |agent| symlink("/etc/passwd", agent.join("ack/2.1.completed.json")).unwrap(), Some("link")),
+    ("a link as ack", |agent| symlink("/etc/passwd", agent.join("ack/998.1.completed.json")).unwrap(), Some("link")),
     ("a link as answer", |agent| symlink("/etc/passwd", agent.join("out/link.json")).unwrap(), Some("link")),
     (
         "a second name",

@@ -11,11 +11,16 @@ type Step<'a> = (&'a [&'a str], i32, &'a str);
 const ENTITIES: &[Step<'_>] = &[
     (&["agents", "list"], 0, "no agents"),
     (&["agents", "add", "helper", "--max-parallel", "2"], 0, "created   agent helper"),
-    (&["agents", "add", "helper"], 1, "there is a agent helper already; change it with `hearth agents set`"),
+    (&["agents", "add", "helper"], 1, "there is an agent helper already; change it with `hearth agents set`"),
     (
         &["agents", "set", "helper", "--model", "large", "--env", "KEY=env:X", "--env", "PLAIN=hunter2"],
         0,
         "updated   agent helper\n            env: (default) -> KEY=env:X, PLAIN=…\n            model: (default) -> large",
+    ),
+    (
+        &["agents", "set", "helper", "--env", "PLAIN=hunter22"],
+        0,
+        "env: KEY=env:X, PLAIN=… -> KEY=env:X, PLAIN=… (another one)",
     ),
     (
         &["agents", "set", "helper", "--clear", "model", "--unset-env", "PLAIN"],
@@ -61,6 +66,10 @@ const ENTITIES: &[Step<'_>] = &[
     (&["chats", "remove", "telegram/1"], 0, "removed   chat telegram/1"),
     (&["agents", "remove", "helper"], 0, "removed   agent helper"),
     (&["roles", "list"], 0, "no roles"),
+    (&["members", "list", "helper"], 1, "there is no agent helper; `hearth agents list` shows those there are"),
+    (&["destinations", "list", "helper"], 1, "there is no agent helper; `hearth agents list` shows those there are"),
+    (&["sessions", "list", "helper"], 1, "there is no agent helper; `hearth agents list` shows those there are"),
+    (&["sessions", "show", "se1"], 1, "there is no session se1; `hearth sessions list` shows those there are"),
     (&["sessions", "list"], 0, "no sessions"),
     (&["dropped"], 0, "nothing was refused"),
     (&["check"], 0, "the store is sound"),
@@ -113,6 +122,15 @@ fn values_are_refused_as_in_a_file() {
         (&["sweep"], 2, "--once"),
         (&["why"], 2, "MESSAGE"),
         (&["why", "latest"], 1, "run `hearth up`, or name another data directory"),
+        (&["sweep", "--once"], 1, "run `hearth up`, or name another data directory"),
+        (&["apply", "/dev/null"], 1, "`schema` is missing"),
+        (&["apply", "/dev/null", "--prune"], 1, "`schema` is missing"),
+        (&["apply", "/no/such"], 1, "name a file like hearth.toml, or `-` for standard input"),
+        (&["agents", "remove", "a"], 1, "there is no agent a; `hearth agents list` shows those there are"),
+        (&["agents", "remove", "a", "--purge"], 1, "there is no agent a; `hearth agents list` shows those there are"),
+        (&["agents", "remove", "../a", "--purge"], 1, "`../a` cannot be an agent's folder"),
+        (&["users", "remove", "t:1"], 1, "there is no user t:1; `hearth users list` shows those there are"),
+        (&["chats", "deny", "t/1"], 1, "there is no chat t/1"),
     ] {
         let told = program.run(args);
         assert_eq!(told.code, code, "{args:?}: {told:?}");
@@ -130,6 +148,7 @@ fn a_file_is_shown_applied_pruned_and_written_again() {
     let program = Program::new();
     let file = program.file("hearth.toml", FILE);
     assert!(program.run(&["apply", &file, "--dry-run"]).out.contains("created   agent a"));
+    assert!(!program.has_store(), "a rehearsal makes no store");
     assert_eq!(program.run(&["agents", "list"]).out, "no agents\n");
     assert_eq!(program.run(&["apply", &file]).code, 0);
     assert_eq!(program.run(&["agents", "add", "mine"]).code, 0);

@@ -173,6 +173,10 @@ fn a_full_map() {
     assert_eq!((refusal.code, world.all_messages().len()), ("store_full", taken));
     let full = crate::world::configuration("[[agents]]\nfolder = \"b\"").changes;
     assert_eq!(world.configure(full).unwrap_err().code, "store_full");
+    // Other limits and removals are what makes room: they are tried.
+    world.apply("store_max_bytes = 8388608");
+    let gone = Change::RemoveAgent(Folder::new("nobody").unwrap());
+    assert_eq!(world.configure(vec![gone]).unwrap_err().code, "invalid");
     world.sweep();
     world.restart();
     world.settle();

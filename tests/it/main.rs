@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
 mod agents;
+mod approvals;
 mod backup;
 mod bad_input;
 mod cli;
@@ -23,6 +24,8 @@ mod fake_api;
 mod host;
 mod laws;
 mod lifecycle;
+mod operator;
+mod pattern;
 mod peers;
 mod raw;
 mod recovery;

@@ -258,7 +258,7 @@ fn patterns() {
     let broken = chat("public", &[("main", "engage = \"pattern\"\npattern = \"[\"")]);
     let changes = crate::world::configuration(&broken).changes;
     let refusal = world.configure(changes).unwrap_err();
-    assert!(refusal.message.contains("main") && refusal.message.contains("unclosed"), "{}", refusal.message);
+    assert!(refusal.message.contains("main") && refusal.message.contains("not closed"), "{}", refusal.message);
     assert_eq!(world.text(), before);
 }
 

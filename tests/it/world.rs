@@ -172,7 +172,7 @@ impl World {
     }
 
     pub(crate) fn configure(&mut self, changes: Vec<Change>) -> Result<Vec<ChangeReport>, Refusal> {
-        match self.put(Input::Configure(Configure { changes, origin: Origin::Runtime })) {
+        match self.put(Input::Configure(Configure::new(changes, Origin::Runtime))) {
             Reply::Configured(reports) => Ok(reports),
             Reply::Refused(refusal) => Err(refusal),
             other => panic!("{other:?}"),

@@ -74,23 +74,18 @@ impl Screen {
 
     /// Shows a message; who speaks is only shown where several may.
     pub(super) fn show(&mut self, speaker: Option<&str>, text: &str, files: &[String]) -> Done {
-        let mut shown = printable(text);
+        let mut shown = out::plain(text).into_owned();
         for file in files {
-            shown.push_str(&format!("\n[file] {}", printable(file)));
+            shown.push_str(&format!("\n[file] {}", out::plain(file)));
         }
         match self {
             Self::Plain => out::line(&shown),
             Self::Interactive { printer, .. } => {
-                let speaker = printable(speaker.unwrap_or("hearth"));
+                let speaker = out::plain(speaker.unwrap_or("hearth"));
                 printer.print(format!("{speaker}: {shown}\n")).map_err(Failure::from)
             }
         }
     }
-}
-
-/// Control characters of a message would move the cursor or worse; line ends and tabs stay.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// Reads lines from a terminal, with editing and a history that lasts.
@@ -139,14 +134,4 @@ pub(super) fn piped(events: Sender<Event>) -> Screen {
         }
     });
     Screen::Plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn a_message_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\r\u{7}\nc\td"), "a[2Jb\nc\td");
-    }
 }

@@ -6,33 +6,30 @@ use crate::config::env::is_env_name;
 use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
 
+/// The keys of `[[agents]]`.
+pub const AGENT_KEYS: &[&str] = &[
+    "name",
+    "folder",
+    "provider",
+    "command",
+    "env",
+    "model",
+    "effort",
+    "trust",
+    "unconfined",
+    "blocked_tools",
+    "max_prompt_messages",
+    "max_parallel",
+    "packages",
+    "mcp_servers",
+    "instructions",
+];
+
 const AGENTS: Keys = Keys {
     place: "[[agents]]",
-    known: &[
-        "name",
-        "folder",
-        "provider",
-        "command",
-        "env",
-        "model",
-        "effort",
-        "trust",
-        "unconfined",
-        "blocked_tools",
-        "max_prompt_messages",
-        "max_parallel",
-        "packages",
-        "mcp_servers",
-        "instructions",
-    ],
+    known: AGENT_KEYS,
     later: &["timezone", "network", "mounts", "skills", "limits"],
 };
-
-/// Context messages that reach a prompt when the file does not say; the peer's number.
-const PROMPT_MESSAGES: u32 = 10;
-
-/// Incarnations of one agent that run at once when the file does not say.
-const PARALLEL: u32 = 4;
 
 pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
@@ -64,19 +61,20 @@ fn folder(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<Folder> 
 
 fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&Folder>) -> AgentSettings {
     let name = section.line(problems, "name");
+    let default = AgentSettings::named(name.unwrap_or_else(|| folder.map(Folder::to_string).unwrap_or_default()));
     let count = |problems: &mut _, key, least| section.number(problems, key, least..=COUNT_MAX);
     let settings = AgentSettings {
-        name: name.unwrap_or_else(|| folder.map(Folder::to_string).unwrap_or_default()),
-        provider: section.word(problems, "provider", &PROVIDERS).unwrap_or(ProviderKind::Echo),
+        name: default.name,
+        provider: section.word(problems, "provider", &PROVIDERS).unwrap_or(default.provider),
         command: command(problems, section),
         env: env(problems, section),
         model: section.line(problems, "model"),
         effort: section.line(problems, "effort"),
-        trust: section.word(problems, "trust", &TRUSTS).unwrap_or(Trust::Untrusted),
-        unconfined: section.flag(problems, "unconfined").unwrap_or(false),
+        trust: section.word(problems, "trust", &TRUSTS).unwrap_or(default.trust),
+        unconfined: section.flag(problems, "unconfined").unwrap_or(default.unconfined),
         blocked_tools: blocked_tools(problems, section),
-        max_prompt_messages: count(problems, "max_prompt_messages", 0).unwrap_or(PROMPT_MESSAGES),
-        max_parallel: count(problems, "max_parallel", 1).unwrap_or(PARALLEL),
+        max_prompt_messages: count(problems, "max_prompt_messages", 0).unwrap_or(default.max_prompt_messages),
+        max_parallel: count(problems, "max_parallel", 1).unwrap_or(default.max_parallel),
         packages: tools::packages(problems, section),
         mcp_servers: tools::servers(problems, section),
         instructions: tools::instructions(problems, section),

@@ -1,7 +1,7 @@
 //! `[[chats]]` and `[[chats.wirings]]`.
 
-use super::Once;
 use super::section::{Keys, Problems, Section};
+use super::{Once, v1};
 use crate::model::address::{BadName, ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, WiringSpec};
 use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
@@ -14,7 +14,17 @@ const CHATS: Keys = Keys {
 
 const WIRINGS: Keys = Keys {
     place: "[[chats.wirings]]",
-    known: &["agent", "engage", "pattern", "senders", "ignored", "session", "priority"],
+    known: &[
+        "agent",
+        "engage",
+        "pattern",
+        "senders",
+        "ignored",
+        "session",
+        "priority",
+        "trigger_rules",
+        "response_scope",
+    ],
     later: &[],
 };
 
@@ -39,19 +49,21 @@ pub(super) const SESSIONS: [(&str, SessionMode); 3] = [
 pub(super) enum Mode {
     Pattern,
     Mention,
+    Sticky,
 }
 
-pub(super) const MODES: [(&str, Mode); 2] = [("pattern", Mode::Pattern), ("mention", Mode::Mention)];
-
-/// A mode that needs sessions to remember engagements.
-pub(super) const STICKY: &str = "mention-sticky";
+pub(super) const MODES: [(&str, Mode); 3] =
+    [("pattern", Mode::Pattern), ("mention", Mode::Mention), ("mention-sticky", Mode::Sticky)];
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut once = Once::default();
     let mut changes = Vec::new();
-    for section in top.tables(problems, "chats", &CHATS) {
+    for mut section in top.tables(problems, "chats", &CHATS) {
         let channel = named(problems, &section, "channel", |text| ChannelName::new(text));
         let platform_id = named(problems, &section, "platform_id", platform_id);
+        if let (Some(channel), Some(platform_id)) = (&channel, &platform_id) {
+            section.describes(format!("the chat `{platform_id}` on `{channel}`"));
+        }
         let name = section.line(problems, "name");
         let group = section.flag(problems, "group").unwrap_or(false);
         let unknown_senders = section.word(problems, "unknown_senders", &UNKNOWN_SENDERS);
@@ -85,11 +97,19 @@ fn platform_id(text: &str) -> Result<ForeignId, BadName> {
 fn wirings(problems: &mut Problems<'_>, chat: &Section<'_>) -> Vec<WiringSpec> {
     let mut once = Once::default();
     let mut wirings = Vec::new();
-    for section in chat.tables(problems, "wirings", &WIRINGS) {
+    for mut section in chat.tables(problems, "wirings", &WIRINGS) {
         section.needed(problems, "agent");
         let agent = section.folder(problems, "agent");
-        let engage = engage(problems, &section);
-        let senders = section.word(problems, "senders", &SENDERS).unwrap_or(SenderScope::All);
+        if let Some((_, agent)) = &agent {
+            section.describes(format!("the wiring to `{agent}` of {}", chat.subject()));
+        }
+        let (engage, senders) = match v1::wiring(problems, &section) {
+            Some(wiring) => wiring,
+            None => {
+                let engage = engage(problems, &section);
+                (engage, section.word(problems, "senders", &SENDERS).unwrap_or(SenderScope::All))
+            }
+        };
         let ignored = section.word(problems, "ignored", &IGNORED).unwrap_or(Ignored::Drop);
         let session = section.word(problems, "session", &SESSIONS).unwrap_or(SessionMode::Shared);
         let bounds = i64::from(i32::MIN)..=i64::from(i32::MAX);
@@ -105,11 +125,6 @@ fn wirings(problems: &mut Problems<'_>, chat: &Section<'_>) -> Vec<WiringSpec> {
 /// When the agent takes a message; whether the pattern compiles is for the transaction to say, which has the compiler.
 fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
     let mode = match section.get("engage") {
-        Some(value) if value.get_ref().as_str() == Some(STICKY) => {
-            let what = format!("`engage = \"{STICKY}\"` is not yet possible; write \"mention\" or \"pattern\"");
-            problems.add(value.span().start, what);
-            return Engage::Mention;
-        }
         Some(_) => section.word(problems, "engage", &MODES),
         None => Some(Mode::Mention),
     };
@@ -121,10 +136,11 @@ fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
             problems.add(section.at(), what);
             Engage::Mention
         }
-        (Some(Mode::Mention), Some((at, _))) => {
+        (Some(Mode::Mention | Mode::Sticky), Some((at, _))) => {
             problems.add(at, "`pattern` means nothing without `engage = \"pattern\"`; add that, or remove the pattern");
             Engage::Mention
         }
+        (Some(Mode::Sticky), None) => Engage::MentionSticky,
         _ => Engage::Mention,
     }
 }

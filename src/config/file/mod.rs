@@ -8,7 +8,10 @@ mod chats;
 mod section;
 mod tools;
 mod users;
+mod v1;
 pub mod write;
+
+pub use agents::AGENT_KEYS;
 
 use std::collections::BTreeMap;
 
@@ -71,7 +74,7 @@ pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
         problems.add(at, format!("{}; correct the TOML", error.message()));
     }
     let changes = if errors.is_empty() { changes(&mut problems, &top) } else { Vec::new() };
-    problems.finish(Configure { changes, origin: Origin::File })
+    problems.finish(Configure::new(changes, Origin::File))
 }
 
 fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Change> {

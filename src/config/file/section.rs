@@ -64,11 +64,23 @@ pub(super) struct Section<'d> {
     keys: &'static Keys,
     at: usize,
     table: &'d DeTable<'d>,
+    /// What it describes, for messages; empty as long as that is not known.
+    subject: String,
 }
 
 impl<'d> Section<'d> {
     pub(super) fn new(keys: &'static Keys, at: usize, table: &'d DeTable<'d>) -> Self {
-        Self { keys, at, table }
+        Self { keys, at, table, subject: String::new() }
+    }
+
+    /// Says what the table describes, such as `the chat 5`.
+    pub(super) fn describes(&mut self, subject: impl Into<String>) {
+        self.subject = subject.into();
+    }
+
+    /// What the table describes; its heading as long as that is not known.
+    pub(super) fn subject(&self) -> &str {
+        if self.subject.is_empty() { self.keys.place } else { &self.subject }
     }
 
     /// Where the table begins.
@@ -94,7 +106,7 @@ impl<'d> Section<'d> {
         self.table.get(key)
     }
 
-    fn wrong_type(&self, problems: &mut Problems<'_>, key: &str, wanted: &str) {
+    pub(super) fn wrong_type(&self, problems: &mut Problems<'_>, key: &str, wanted: &str) {
         if let Some(value) = self.get(key) {
             let found = value.get_ref().type_str();
             problems.add(value.span().start, format!("`{key}` is {}; write {wanted}", with_article(found)));
@@ -142,7 +154,8 @@ impl<'d> Section<'d> {
         if found.is_none() {
             let all: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
             let (text, all) = (excerpt(text), all.join(" or "));
-            problems.add(at, format!("`{key}` cannot be \"{text}\"; write {all}"));
+            let place = if self.subject.is_empty() { String::new() } else { format!(" in {}", self.subject) };
+            problems.add(at, format!("`{key}` cannot be \"{text}\"{place}; write {all}"));
         }
         found
     }

@@ -78,6 +78,7 @@ priority = -7
 
 [[chats.wirings]]
 agent = "elsewhere"
+engage = "mention-sticky"
 
 [[chats]]
 channel = "slack"
@@ -109,22 +110,7 @@ fn wiring(agent: &str) -> WiringSpec {
 }
 
 fn agent(name: &str) -> AgentSettings {
-    AgentSettings {
-        name: name.into(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Untrusted,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-        packages: crate::model::entity::Packages::default(),
-        mcp_servers: Vec::new(),
-        instructions: None,
-    }
+    AgentSettings::named(name.into())
 }
 
 fn server(name: &str, command: &str, args: &[&str], env: Vec<(String, EnvValue)>) -> McpServer {
@@ -185,7 +171,7 @@ fn full() -> Vec<Change> {
         name: Some("Family".into()),
         group: true,
         unknown_senders: UnknownSenders::Strict,
-        wirings: vec![listening, wiring("elsewhere")],
+        wirings: vec![listening, WiringSpec { engage: Engage::MentionSticky, ..wiring("elsewhere") }],
     };
     let slack = ChatSpec {
         channel: channel("slack"),
@@ -214,7 +200,7 @@ fn full() -> Vec<Change> {
 #[test]
 fn every_field_is_read_and_every_default_is_known() {
     let read = parse("hearth.toml", FULL).unwrap();
-    assert_eq!(read, Configure { changes: full(), origin: Origin::File });
+    assert_eq!(read, Configure::new(full(), Origin::File));
 }
 
 #[test]
@@ -390,7 +376,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\nunknown_senders = \"ask\"",
         5,
-        "`unknown_senders` cannot be \"ask\"; write \"strict\" or \"request_approval\" or \"public\"",
+        "`unknown_senders` cannot be \"ask\" in the chat `1` on `a`; write \"strict\" or \"request_approval\" or \"public\"",
     ),
     (
         "[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\npattern = \".\"",
@@ -409,11 +395,17 @@ const BAD_WIRINGS: &[(&str, usize, &str)] = &[
     ("", 5, "`agent` is missing in [[chats.wirings]]; add it"),
     ("agent = \"a/b\"", 6, "`a/b` cannot be an agent's folder"),
     (
-        "agent = \"a\"\nengage = \"mention-sticky\"",
+        "agent = \"a\"\nengage = \"always\"",
         7,
-        "`engage = \"mention-sticky\"` is not yet possible; write \"mention\" or \"pattern\"",
+        "`engage` cannot be \"always\" in the wiring to `a` of the chat `1` on `c`; \
+         write \"pattern\" or \"mention\" or \"mention-sticky\"",
     ),
-    ("agent = \"a\"\nengage = \"always\"", 7, "`engage` cannot be \"always\"; write \"pattern\" or \"mention\""),
+    ("engage = \"x\"\nagent = \"a\"", 6, "`engage` cannot be \"x\" in the wiring to `a` of the chat `1` on `c`; write"),
+    (
+        "agent = \"a\"\nengage = \"mention-sticky\"\npattern = \".\"",
+        8,
+        "`pattern` means nothing without `engage = \"pattern\"`",
+    ),
     ("agent = \"a\"\nengage = 1", 7, "`engage` is an integer; write a string"),
     ("agent = \"a\"\nengage = \"pattern\"", 5, "`pattern` is missing beside `engage = \"pattern\"`; add it"),
     ("agent = \"a\"\nengage = \"pattern\"\npattern = 1", 8, "`pattern` is an integer; write a string"),
@@ -423,12 +415,20 @@ const BAD_WIRINGS: &[(&str, usize, &str)] = &[
         8,
         "`pattern` means nothing without `engage = \"pattern\"`",
     ),
-    ("agent = \"a\"\nsenders = \"member\"", 7, "`senders` cannot be \"member\"; write \"all\" or \"known\""),
-    ("agent = \"a\"\nignored = \"keep\"", 7, "`ignored` cannot be \"keep\"; write \"drop\" or \"accumulate\""),
+    (
+        "agent = \"a\"\nsenders = \"member\"",
+        7,
+        "`senders` cannot be \"member\" in the wiring to `a` of the chat `1` on `c`; write \"all\" or \"known\"",
+    ),
+    (
+        "agent = \"a\"\nignored = \"keep\"",
+        7,
+        "`ignored` cannot be \"keep\" in the wiring to `a` of the chat `1` on `c`; write \"drop\" or \"accumulate\"",
+    ),
     (
         "agent = \"a\"\nsession = \"per_thread\"",
         7,
-        "`session` cannot be \"per_thread\"; write \"shared\" or \"per-thread\" or \"agent-shared\"",
+        "`session` cannot be \"per_thread\" in the wiring to `a` of the chat `1` on `c`; write \"shared\" or \"per-thread\" or \"agent-shared\"",
     ),
     (
         "agent = \"a\"\npriority = 2147483648",

@@ -1,7 +1,7 @@
 //! What the entities are -> `hearth.toml`: the inverse of reading it, with the same words.
 
 use super::agents::{PROVIDERS, TRUSTS};
-use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, STICKY, UNKNOWN_SENDERS};
+use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section};
 use crate::config::env::is_env_name;
 use crate::model::configure::{Change, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
@@ -134,7 +134,7 @@ impl Fields {
                 fields.text("pattern", pattern);
             }
             Engage::Mention => fields.text("engage", word(&MODES, Mode::Mention)),
-            Engage::MentionSticky => fields.text("engage", STICKY),
+            Engage::MentionSticky => fields.text("engage", word(&MODES, Mode::Sticky)),
         }
         fields.text("senders", word(&SENDERS, wiring.senders));
         fields.text("ignored", word(&IGNORED, wiring.ignored));

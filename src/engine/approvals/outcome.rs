@@ -1,7 +1,7 @@
 //! What follows from a decision: its effects and the end of the approval are one transaction.
 
-use super::rows;
 use super::texts::APPROVE;
+use super::{channels, held, rows, senders};
 use crate::engine::{Cx, Result, cards, requests};
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, Decider, Matters};
@@ -31,7 +31,8 @@ pub(super) type Told = std::result::Result<String, String>;
 /// Carries out a choice.
 pub(super) fn carry_out(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects: &mut Vec<Effect>) -> Result<Told> {
     match choice.approval.about {
-        Matters::Sender { .. } | Matters::Channel { .. } => Ok(Err("This cannot be decided yet.".to_owned())),
+        Matters::Sender { .. } => senders::decided(cx, txn, choice, effects),
+        Matters::Channel { .. } => channels::decided(cx, txn, choice, effects),
         Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
             of_request(cx, txn, choice, effects)
         }
@@ -82,8 +83,19 @@ pub(in crate::engine) fn supersede(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let state = ApprovalState::Superseded { why: why.to_owned(), at: cx.now.wall };
-    lapse(cx, txn, id, (state, Reason::Superseded, why), effects)?;
-    Ok(())
+    lapse(cx, txn, id, (state, Reason::Superseded, why), effects)
+}
+
+/// Ends an approval that nobody has to decide any more; what waited for it is the caller's to see to.
+pub(super) fn not_needed(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: ApprovalId,
+    why: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let state = ApprovalState::Superseded { why: why.to_owned(), at: cx.now.wall };
+    finish(cx, txn, id, (state, &not_any_more(why)), effects)
 }
 
 /// Nobody decided in time.
@@ -96,12 +108,14 @@ fn lapse(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     id: ApprovalId,
-    (state, _reason, why): (ApprovalState, Reason, &str),
+    (state, reason, why): (ApprovalState, Reason, &str),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
     match &approval.about {
-        Matters::Sender { .. } | Matters::Channel { .. } => {}
+        Matters::Sender { chat, .. } | Matters::Channel { chat, .. } => {
+            held::drop_all(cx, txn, (id, *chat), reason)?;
+        }
         Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
             requests::denied(cx, txn, (id, &approval), why, effects)?;
         }

@@ -1,4 +1,5 @@
-//! A confined process that tries what it should not be able to do: how `hearth self-test` proves what the runtime promises.
+//! A confined process that tries what it should not be able to do: how `hearth doctor --self-test` proves what the
+//! runtime promises.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -55,9 +55,15 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The place is one where agents could read the backup, or where it would go with what it is a copy of.
+    #[error("{path} is a part of the data directory that has a use of its own: choose another place for the backup")]
+    Within {
+        /// The place.
+        path: PathBuf,
+    },
     /// The copy does not agree with itself, nor does what it is a copy of.
     #[error(
-        "nothing was done, because {path} does not agree with itself: {count} violations, the first: {first}; `hearth check` shows those of a store, --unsound takes it as it is"
+        "nothing was done, because {path} does not agree with itself: {count} violations, the first: {first}; `hearth check` shows those of a store; `hearth backup` and `hearth restore` take --unsound"
     )]
     Unsound {
         /// The copy.
@@ -74,7 +80,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// There must not be a store.
-    #[error("{path} has a store already; an import makes a new one: name another directory with --data")]
+    #[error(
+        "{path} has a store already, or mailboxes of one; an import makes a new one: name another directory with --data"
+    )]
     NotNew {
         /// The data directory.
         path: PathBuf,

@@ -122,6 +122,7 @@ pub fn default_dir(data: &Path) -> PathBuf {
 /// [`Error`]; nothing is left of the backup then. If only the removal of older ones fails, the backup is there, and the
 /// error says so.
 pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<Made> {
+    place::refuse_within(&request.place, &request.data)?;
     let (dir, path) = place::decide(&request.place, request.now)?;
     let _turn = place::turn(&dir)?;
     if let Place::In(dir) = &request.place {

@@ -24,6 +24,29 @@ pub(super) fn decide(place: &Place, now: Timestamp) -> Result<(PathBuf, PathBuf)
     Ok((dir, path))
 }
 
+/// Parts of a data directory, themselves and `.old` ones, that agents can read or that are replaced as a whole.
+const PARTS: [&str; 5] = ["store", "sessions", "groups", "homes", "run"];
+
+/// Refuses places where a backup would not be safe.
+pub(super) fn refuse_within(place: &Place, data: &Path) -> Result<()> {
+    let (Place::In(path) | Place::At(path)) = place;
+    let Ok(data) = data.canonicalize() else { return Ok(()) };
+    let absolute = std::path::absolute(path).map_err(Error::io(path))?;
+    // What does not exist yet is made below what does.
+    let Some((there, real)) = absolute.ancestors().find_map(|dir| Some((dir, dir.canonicalize().ok()?))) else {
+        return Ok(());
+    };
+    let whole = real.join(absolute.strip_prefix(there).unwrap_or(Path::new("")));
+    let part =
+        whole.strip_prefix(&data).ok().and_then(|inside| inside.components().next()).map(|part| part.as_os_str());
+    let name = part.and_then(|name| name.to_str()).unwrap_or_default();
+    let of_part = |part: &&str| name.strip_prefix(*part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if PARTS.iter().any(of_part) {
+        return Err(Error::Within { path: path.clone() });
+    }
+    Ok(())
+}
+
 /// Waits for nobody: one process at a time makes backups in a directory, so that leftovers are known as such.
 pub(super) fn turn(dir: &Path) -> Result<Option<File>> {
     files::lock_dir(dir)
@@ -90,6 +113,30 @@ fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backups_keep_out_of_what_has_a_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        for name in ["store", "groups/a", "backups"] {
+            std::fs::create_dir_all(data.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(data.join("groups"), dir.path().join("link")).unwrap();
+        for (place, refused) in [
+            (Place::In(data.join("store")), true),
+            (Place::At(data.join("store/x")), true),
+            (Place::At(data.join("store.old-1/x/y")), true),
+            (Place::At(data.join("groups/a/x")), true),
+            (Place::At(dir.path().join("link/a/x")), true),
+            (Place::At(data.join("backups/../run/x")), true),
+            (Place::In(data.join("backups")), false),
+            (Place::In(data.clone()), false),
+            (Place::At(data.join("mine/x")), false),
+            (Place::At(dir.path().join("store")), false),
+        ] {
+            assert_eq!(refuse_within(&place, &data).is_err(), refused, "{place:?}");
+        }
+    }
 
     #[test]
     fn names_are_made_of_times_and_known_again() {

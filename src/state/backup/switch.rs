@@ -38,6 +38,8 @@ pub struct Restored {
     pub install: u64,
     /// Where the store is that was there before.
     pub aside: Option<PathBuf>,
+    /// Where its mailboxes are.
+    pub mailboxes_aside: Option<PathBuf>,
 }
 
 /// A store that was compacted.
@@ -70,17 +72,45 @@ impl Target {
 
     /// Whether there is anything where the store lies.
     pub(in crate::state) fn is_taken(&self) -> Result<bool> {
-        let store = self.store();
-        match std::fs::read_dir(&store) {
-            Ok(mut entries) => Ok(entries.next().is_some()),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(Error::io(store)(e)),
+        is_filled(&self.store())
+    }
+
+    fn mailboxes(&self) -> PathBuf {
+        self.data.join("sessions")
+    }
+
+    /// Whether there are mailboxes, which belong to some store.
+    pub(in crate::state) fn has_mailboxes(&self) -> Result<bool> {
+        is_filled(&self.mailboxes())
+    }
+
+    /// What agents and the daemon exchanged belongs to the store that goes: the next one may have other incarnations of the
+    /// same numbers, and would believe their files. So mailboxes go first, and what is due is made again from the tables:
+    /// a crash in between leaves the old store without mailboxes, and never a store with mailboxes of another one.
+    fn move_mailboxes(&self, now: Timestamp) -> Result<Option<PathBuf>> {
+        if !self.has_mailboxes()? {
+            return Ok(None);
         }
+        let aside = self.data.join(format!("sessions.old-{}", place::stamp(now)));
+        if files::exists(&aside) {
+            return Err(Error::Exists { path: aside });
+        }
+        std::fs::rename(self.mailboxes(), &aside).map_err(Error::io(&aside))?;
+        files::sync_dir(&self.data)?;
+        Ok(Some(aside))
     }
 
     /// Where the next store is made.
     pub(in crate::state) fn next(&self) -> Result<Part> {
         Part::create(self.data.join(NEXT))
+    }
+}
+
+fn is_filled(dir: &Path) -> Result<bool> {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(dir)(e)),
     }
 }
 
@@ -127,8 +157,13 @@ pub fn restore(request: &Restore, progress: &dyn Progress) -> Result<Restored> {
         draft.rename_install(install).map_err(|e| Error::of_store(e, part.path()))?;
     }
     drop(draft); // closed before its directory is moved
-    let aside = put_in_place(&target, part, taken.then_some(request.now))?;
-    Ok(Restored { manifest, install, aside })
+    let mailboxes_aside = target.move_mailboxes(request.now)?;
+    let placed = put_in_place(&target, part, taken.then_some(request.now));
+    if let (Err(_), Some(aside)) = (&placed, &mailboxes_aside) {
+        // They belong to the store that stays. Where that fails they are made again from it.
+        drop(std::fs::rename(aside, target.mailboxes()));
+    }
+    Ok(Restored { manifest, install, aside: placed?, mailboxes_aside })
 }
 
 /// Compacts the store of a data directory; no daemon runs.

@@ -11,6 +11,7 @@ use super::schema::Tables;
 use super::store::Reader;
 use super::table::{Codec, Index, Rows};
 
+mod approvals;
 mod entities;
 mod indexes;
 mod messages;
@@ -50,6 +51,9 @@ const FAMILIES: &[Family] = &[
     entities::references,
     entities::sessions,
     entities::incarnations,
+    approvals::indexes,
+    approvals::held,
+    approvals::asked,
     messages::states,
     messages::backlog,
     messages::references,

@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 
-use super::{Line, Options, SLICE_BYTES, SLICE_ROWS, Shown, of_index, of_record, output};
-use crate::state::envelope::Record;
+use super::{Line, Options, Show, Shown, Tour, each_row, put};
 use crate::state::error::{Error, Result};
 use crate::state::key::KeyPart;
 use crate::state::schema::Tables;
 use crate::state::store::Reader;
-use crate::state::table::{Codec, Index, Rows, Table, hex};
-use crate::state::tables::{About, Visitor};
+use crate::state::table::{Codec, Rows, hex};
+use crate::state::tables::About;
 
 /// Digest of a row's value, by the bytes of its key.
 type Held = BTreeMap<Vec<u8>, u64>;
@@ -69,7 +68,7 @@ impl<'a> Follow<'a> {
             out,
             changes: Changes::default(),
         };
-        tables.visit(&mut look)?;
+        tables.visit(&mut Tour(&mut look))?;
         let changes = look.changes;
         self.last = Some(last); // as it was before the look: what came during it is looked at again
         Ok(changes)
@@ -91,38 +90,32 @@ const ADDED: What = ("added", '+');
 const CHANGED: What = ("changed", '~');
 const REMOVED: What = ("removed", '-');
 
-impl Look<'_> {
+impl Show for Look<'_> {
+    fn options(&self) -> &Options {
+        self.options
+    }
+
     fn rows<K: KeyPart, V, C: Codec<V>>(
         &mut self,
         about: &About,
         rows: &Rows<K, V, C>,
         show: impl Fn(K, V) -> Shown,
     ) -> Result<()> {
-        if self.options.table.as_deref().is_some_and(|wanted| wanted != about.name) {
-            return Ok(());
-        }
         let mut before = self.held.remove(about.name).unwrap_or_default();
         let mut now = Held::new();
-        let mut last: Option<Vec<u8>> = None;
-        loop {
-            let slice = self.reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
-            if slice.is_empty() {
-                break;
-            }
-            for (key, value) in slice {
-                let digest = digest(&value);
-                match before.remove(&key) {
-                    Some(old) if old == digest => {}
-                    old => {
-                        let what = if old.is_some() { CHANGED } else { ADDED };
-                        let row = rows.decode(&key, &value).map(|(key, value)| show(key, value));
-                        self.row(about, what, &key, row)?;
-                    }
+        each_row(self.reader, rows, |(key, value)| {
+            let digest = digest(&value);
+            match before.remove(&key) {
+                Some(old) if old == digest => {}
+                old => {
+                    let what = if old.is_some() { CHANGED } else { ADDED };
+                    let row = rows.decode(&key, &value).map(|(key, value)| show(key, value));
+                    self.row(about, what, &key, row)?;
                 }
-                now.insert(key.clone(), digest);
-                last = Some(key);
             }
-        }
+            now.insert(key, digest);
+            Ok(())
+        })?;
         for key in before.into_keys() {
             let parts = K::from_bytes(&key).map_or_else(|_| vec![hex(&key)], |key| super::parts(&key));
             self.removed(about, &parts)?;
@@ -130,7 +123,9 @@ impl Look<'_> {
         self.held.insert(about.name, now);
         Ok(())
     }
+}
 
+impl Look<'_> {
     fn row(&mut self, about: &About, (word, sign): What, key: &[u8], row: Result<Shown>) -> Result<()> {
         if self.out.is_none() {
             return Ok(());
@@ -162,26 +157,7 @@ impl Look<'_> {
 
     fn line(&mut self, text: &str, json: &Line<'_>) -> Result<()> {
         let Some(out) = &mut self.out else { return Ok(()) };
-        match self.options.format {
-            super::Format::Text => writeln!(out, "{text}").map_err(output),
-            super::Format::Json => {
-                let text = serde_json::to_string(json).map_err(|e| output(e.into()))?;
-                writeln!(out, "{text}").map_err(output)
-            }
-        }
-    }
-}
-
-impl Visitor for Look<'_> {
-    type Error = Error;
-
-    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
-        let bodies = self.options.bodies;
-        self.rows(about, table, |key, value| of_record(&key, value, bodies))
-    }
-
-    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
-        self.rows(about, index, |key, value| of_index(&key, &value))
+        put(*out, self.options.format, text, json)
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Imported {
 /// [`Error`]; there is no store then.
 pub fn import(request: Import<'_>, input: &mut dyn BufRead, progress: &dyn Progress) -> Result<Imported> {
     let target = Target::take(request.data)?;
-    if target.is_taken()? {
+    if target.is_taken()? || target.has_mailboxes()? {
         return Err(backup::Error::NotNew { path: request.data.to_owned() }.into());
     }
     let part = target.next()?;

@@ -81,8 +81,12 @@ fn a_restored_store_is_the_same_one_only_where_it_was() {
     // In its own place it stays the same one.
     store.write(|db, txn| db.counters.put(txn, &Text::new("later")?, &Number(1))).unwrap();
     drop(store);
+    let mailbox = |of: &Path| of.join("se1/agent/ack/2.1.completed.json");
+    std::fs::create_dir_all(mailbox(&data.join("sessions")).parent().unwrap()).unwrap();
+    std::fs::write(mailbox(&data.join("sessions")), "{}").unwrap();
     let again = Restore { replace: true, ..back(&made.path, &data) };
     let restored = restore(&again, &Unwatched).unwrap();
+    assert!(mailbox(&restored.mailboxes_aside.unwrap()).exists() && !data.join("sessions").exists());
     assert_eq!(restored.install, 0x00c0_ffee);
     let aside = restored.aside.unwrap();
     assert!(names(&aside).contains(&"data.mdb".to_owned()), "the old store was moved aside");

@@ -1,6 +1,7 @@
 //! The checker finds nothing in a world that agrees with itself, and each thing that does not.
 
-use crate::model::id::{AgentId, BodyId, ChatId, MessageId, OutboundId, SessionId};
+use crate::model::approval::ApprovalState;
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Due, MessageState};
 use crate::model::session::Session;
 use crate::model::{Awake, Timestamp};
@@ -124,7 +125,7 @@ fn references_that_lead_nowhere() {
         ]
     );
     let bodies = after(|db, txn| db.bodies.delete(txn, &BodyId::new(1)).map(drop));
-    assert_eq!(bodies.len(), 5, "only messages that are not over need their bodies: {bodies:?}");
+    assert_eq!(bodies.len(), 2 + 5, "only what waits and messages that are not over need their bodies: {bodies:?}");
     assert_eq!(
         after(|db, txn| {
             let (key, mut seen) = db.seen.first(txn, ..)?.unwrap();
@@ -186,4 +187,45 @@ fn damage_is_one_finding_and_the_rest_is_still_checked() {
 fn an_empty_store_is_fine() {
     let (_dir, store) = store();
     assert_eq!(store.read(check).unwrap(), []);
+}
+
+#[test]
+fn approvals_with_what_waits_for_them_and_their_cards() {
+    let (one, two) = (ApprovalId::new(1), ApprovalId::new(2));
+    let decide = |db: &Tables, txn: &mut Write<'_>| {
+        let mut approval = db.approvals.require(txn, &one)?;
+        approval.state = ApprovalState::Expired { at: at(81) };
+        db.approvals.put(txn, &one, &approval)
+    };
+    assert_eq!(
+        after(decide),
+        [
+            "approvals_due 2026-01-01T00:00:00.080Z/ap1: left over: no row of approvals has it",
+            "approvals_by_sender mg1/telegram/42: left over: no row of approvals has it",
+            "held ap1/mb1: waits for a decision that was made",
+            "asked telegram/-100/mo1: asks about ap1, whose card is another one",
+        ]
+    );
+    assert_eq!(
+        after(|db, txn| db.held.delete(txn, &(two, BodyId::new(1))).map(drop)),
+        ["approvals ap2: is open, and nothing waits for it"]
+    );
+    assert_eq!(
+        after(|db, txn| db.approvals_by_chat.delete(txn, &CHAT).map(drop)),
+        ["approvals_by_chat mg1: missing for approvals ap2"]
+    );
+    let elsewhere = |db: &Tables, txn: &mut Write<'_>| {
+        let ((channel, chat, _), matter) = db.asked.first(txn, ..)?.unwrap();
+        db.asked.delete(txn, &(channel.clone(), chat.clone(), OutboundId::new(1)))?;
+        db.asked.put(txn, &(channel, chat, OutboundId::new(3)), &matter)
+    };
+    assert_eq!(
+        after(elsewhere),
+        [
+            "asked telegram/-100/mo3: asks about ap1, whose card is another one",
+            "approvals ap1: its card mo1 cannot be answered",
+        ]
+    );
+    let lost = |db: &Tables, txn: &mut Write<'_>| db.bodies.delete(txn, &BodyId::new(1)).map(drop);
+    assert!(after(lost).contains(&"held ap1/mb1: refers to bodies mb1, which is not there".to_owned()));
 }

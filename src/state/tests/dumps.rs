@@ -31,9 +31,20 @@ fn nothing_private_is_shown_unasked() {
     let shown = to_text(store.reader(), false).unwrap();
     let (lines, _) = lines(&store, &json(None));
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    for private in
-        ["dinner", "An answer", "Ada", "Family", "Main", "plan.pdf", "plants", "Pizza", "unused", "0123\"", "nonce: 77"]
-    {
+    for private in [
+        "dinner",
+        "An answer",
+        "Ada",
+        "Family",
+        "Main",
+        "plan.pdf",
+        "plants",
+        "Pizza",
+        "unused",
+        "0123\"",
+        "nonce: 77",
+        "calm",
+    ] {
         assert!(!shown.contains(private), "{private}");
         assert!(!lines.join("\n").contains(private), "{private}");
     }

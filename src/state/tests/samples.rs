@@ -380,12 +380,21 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.approvals_due.put(txn, &(at(80), ApprovalId::new(1)), &())?;
     db.approvals_by_sender.put(txn, &(CHAT, channel.clone(), handle.clone()), &ApprovalId::new(1))?;
     let chat = Matters::Channel { chat: CHAT, sender: None, name: None };
-    let chat = Approval { about: chat, due: at(79), ..approval };
+    let chat = Approval { about: chat, due: at(79), card: None, ..approval };
     db.approvals.put(txn, &ApprovalId::new(2), &chat)?;
     db.approvals_due.put(txn, &(at(79), ApprovalId::new(2)), &())?;
     db.approvals_by_chat.put(txn, &CHAT, &ApprovalId::new(2))?;
-    let held = Held { agents: vec![AGENT], mention: true, group: true, threads: None, reply_to: None, stored: at(5) };
+    let held = Held {
+        agents: vec![AGENT],
+        heard: false,
+        mention: true,
+        group: true,
+        threads: None,
+        reply_to: None,
+        stored: at(5),
+    };
     db.held.put(txn, &(ApprovalId::new(1), BodyId::new(1)), &held)?;
+    db.held.put(txn, &(ApprovalId::new(2), BodyId::new(1)), &Held { agents: Vec::new(), ..held })?;
     let question = Question {
         session: SESSION,
         incarnation: 2,

@@ -74,6 +74,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "events arrive as JSON"),
+            ("src/config/file/v1.rs", "rules of version 1 are JSON in a string"),
             ("src/mailbox/", "the wire contract is JSON"),
             ("src/contracts/", "so are the other file contracts"),
             ("src/runtime/", "so is the API of a container engine"),
@@ -109,7 +110,7 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("regex"),
         within: "",
-        places: &[("src/engine/pattern.rs", "patterns are translated and compiled in one place")],
+        places: &[("src/engine/pattern/", "patterns are translated and compiled in one place")],
         why: "strangers' text meets only patterns that were checked",
     },
     Ban {

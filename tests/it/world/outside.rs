@@ -15,6 +15,9 @@ use hearth::model::request::Wish;
 /// What a channel says of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
 
+/// What a channel says of a direct message.
+pub(crate) type Direct = Box<dyn FnMut(&hearth::model::UserId) -> Option<Result<hearth::model::ForeignId, String>>>;
+
 /// Mailboxes, runtime and channels.
 pub(crate) struct Outside {
     /// Files that lie in the host's half of each session's mailbox.
@@ -41,6 +44,10 @@ pub(crate) struct Outside {
     pub(crate) subscribed: Vec<hearth::model::Address>,
     /// What the channels say; none: nothing is ever heard of the attempt.
     pub(crate) channel: Channel,
+    /// What the channels say when a direct message is to be opened; none: nothing is ever heard of it.
+    pub(crate) direct: Direct,
+    /// Everybody with whom one was to be opened, in order.
+    pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
     pub(crate) startable: bool,
     seen: BTreeSet<OutboundId>,
@@ -61,6 +68,8 @@ impl Default for Outside {
             settled: Vec::new(),
             subscribed: Vec::new(),
             channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
+            direct: Box::new(|user| Some(Ok(user.handle().clone()))),
+            opened: Vec::new(),
             startable: true,
             seen: BTreeSet::new(),
         }
@@ -103,8 +112,8 @@ impl Outside {
                 vec![]
             }
             Effect::OpenDirect(user) => {
-                let chat = user.handle().clone();
-                vec![Input::DirectOpened(user, Ok(chat))]
+                self.opened.push(user.clone());
+                (self.direct)(&user).map(|chat| Input::DirectOpened(user, chat)).into_iter().collect()
             }
             Effect::Subscribe(address) => {
                 self.subscribed.push(address);

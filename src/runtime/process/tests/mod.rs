@@ -179,22 +179,7 @@ pub(super) fn setup(directory: &Path, program: &str, script: &str) -> Setup {
 }
 
 pub(super) fn settings() -> AgentSettings {
-    AgentSettings {
-        name: "Main".to_owned(),
-        provider: ProviderKind::Echo,
-        command: Vec::new(),
-        env: Vec::new(),
-        model: None,
-        effort: None,
-        trust: Trust::Main,
-        unconfined: false,
-        blocked_tools: Vec::new(),
-        max_prompt_messages: 10,
-        max_parallel: 4,
-        packages: crate::model::entity::Packages::default(),
-        mcp_servers: Vec::new(),
-        instructions: None,
-    }
+    AgentSettings { trust: Trust::Main, ..AgentSettings::named("Main".to_owned()) }
 }
 
 fn reference(name: &str, text: &str) -> (String, EnvValue) {

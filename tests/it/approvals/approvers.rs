@@ -1,0 +1,198 @@
+//! Who is asked, where they are reached, and what happens when they are not.
+
+use hearth::model::approval::ApprovalState;
+use hearth::model::channel::ChannelKind;
+use hearth::model::configure::Change;
+use hearth::model::delivery::DeliveryResult;
+use hearth::model::entity::UnknownSenders;
+use hearth::model::{ForeignId, Input, Millis};
+
+use super::ground::{Ground, channel};
+use crate::world::World;
+
+/// Two agents with a chat each, and these people.
+fn people(users: &[(&str, &str)]) -> String {
+    let mut toml = String::new();
+    for (n, folder) in ["ag-1", "ag-2"].iter().enumerate() {
+        toml += &format!("[[agents]]\nfolder = \"{folder}\"\n");
+        toml += &format!("[[chats]]\nchannel = \"telegram\"\nplatform_id = \"c{}\"\n", n + 1);
+        toml += &format!("[[chats.wirings]]\nagent = \"{folder}\"\nengage = \"pattern\"\npattern = \".\"\n");
+    }
+    for (id, roles) in users {
+        toml += &format!("[[users]]\nid = \"{id}\"\n{roles}\n");
+    }
+    toml
+}
+
+const OWNER: &str = "roles = [\"owner\"]";
+const ADMIN: &str = "roles = [\"admin\"]";
+const OF_ONE: &str = "roles = [\"admin:ag-1\"]";
+
+/// Who is asked one after the other about a stranger in the chat of an agent, when nobody takes the card.
+fn asked_in_turn(toml: &str, chat: &str) -> Vec<String> {
+    let mut ground = Ground::of(toml);
+    ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::Rejected("blocked by the user".into())));
+    ground.says_in(("telegram", chat, None), ("stranger", "hi"), "");
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        asked.extend(ground.approvals().first().and_then(|(_, approval)| approval.approver.clone()));
+        ground.world.pass(Millis::minutes(61));
+        ground.world.sweep();
+        ground.world.settle();
+        ground.world.assert_sound();
+    }
+    asked.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn approvers_are_picked_by_role_and_origin() {
+    for (case, users, chat, expected) in [
+        (
+            "A1 for ag-1",
+            vec![("telegram:o", OWNER), ("telegram:ga", ADMIN), ("telegram:sa", OF_ONE)],
+            "c1",
+            vec!["telegram:sa", "telegram:ga", "telegram:o", "telegram:sa"],
+        ),
+        (
+            "A1 for ag-2",
+            vec![("telegram:o", OWNER), ("telegram:ga", ADMIN), ("telegram:sa", OF_ONE)],
+            "c2",
+            vec!["telegram:ga", "telegram:o", "telegram:ga", "telegram:o"],
+        ),
+        ("A2", vec![], "c1", vec![]),
+        (
+            "A3",
+            vec![("telegram:111", OWNER), ("telegram:222", OWNER)],
+            "c1",
+            vec!["telegram:111", "telegram:222", "telegram:111", "telegram:222"],
+        ),
+        (
+            "A4 mirrored",
+            vec![("discord:222", OWNER), ("telegram:111", OWNER)],
+            "c1",
+            vec!["telegram:111", "discord:222", "telegram:111", "discord:222"],
+        ),
+        ("A5 mirrored", vec![("discord:222", OWNER)], "c1", vec!["discord:222"; 4]),
+        ("A6", vec![("matrix:1", OWNER)], "c1", vec![]),
+        (
+            "A7",
+            vec![("telegram:o", "roles = [\"admin:ag-1\", \"owner\"]"), ("telegram:ga", ADMIN)],
+            "c1",
+            vec!["telegram:o", "telegram:ga", "telegram:o", "telegram:ga"],
+        ),
+    ] {
+        assert_eq!(asked_in_turn(&people(&users), chat), expected, "{case}");
+    }
+}
+
+#[test]
+fn direct_messages_are_where_the_channel_says() {
+    // D1, D2: a channel that opens nothing: the person's id is the chat; a chat row is made, strict and no group.
+    let mut ground = Ground::of(&people(&[("telegram:6037840640", OWNER)]));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!(ground.card_places(), ["telegram/6037840640"]);
+    let dm = ground.world.read(|db, txn| Ok(db.chats.last(txn, ..)?.unwrap().1));
+    assert_eq!((dm.group, dm.unknown_senders, dm.name), (false, UnknownSenders::Strict, None));
+    assert!(ground.world.outside.opened.is_empty());
+
+    // D3: a channel that opens direct messages is asked once; the second card goes there at once.
+    let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
+    ground.world.outside.direct =
+        Box::new(|user| Some(Ok(ForeignId::new("chat", format!("dm-channel-{}", user.handle())).unwrap())));
+    ground.says_in(("telegram", "c1", None), ("s1", "hi"), "");
+    ground.says_in(("telegram", "c1", None), ("s2", "hi"), "");
+    assert_eq!(ground.card_places(), ["discord/dm-channel-user-1", "discord/dm-channel-user-1"]);
+    assert_eq!(ground.world.outside.opened.len(), 1);
+    assert_eq!(ground.count("direct_messages"), 1);
+
+    // D9: the chat of a known direct message is removed: it is opened anew.
+    let remove = Change::RemoveChat(
+        hearth::model::ChannelName::new("discord").unwrap(),
+        ForeignId::new("chat", "dm-channel-user-1").unwrap(),
+    );
+    ground.world.configure(vec![remove]).unwrap();
+    ground.says_in(("telegram", "c1", None), ("s3", "hi"), "");
+    assert_eq!((ground.cards().len(), ground.world.outside.opened.len()), (3, 2));
+
+    // D4: no such channel. D8 has no case here: an identity always has a channel.
+    let mut ground = Ground::of(&people(&[("matrix:1", OWNER)]));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!((ground.cards().len(), ground.approvals().len()), (0, 0));
+
+    // D7, decided differently: a colon in an id is part of the id, never another channel's name.
+    let mut ground = Ground::of(&people(&[("telegram:29:abc", OWNER)]));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!(ground.card_places(), ["telegram/29:abc"]);
+}
+
+#[test]
+fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
+    // D5: nothing is remembered, and it is tried again.
+    let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
+    ground.world.outside.direct = Box::new(|_| Some(Err("503".into())));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!((ground.cards().len(), ground.count("direct_messages"), ground.states()), (0, 0, vec!["unsent"]));
+    let why = |ground: &Ground| match &ground.approvals()[0].1.state {
+        ApprovalState::Unsent { failed, why } => (*failed, why.clone().unwrap_or_default()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(&ground), (1, "no direct message with discord:user-1: 503".to_owned()));
+    // The effect is lost; the sweep asks again, with growing pauses.
+    ground.world.outside.direct = Box::new(|user| Some(Ok(user.handle().clone())));
+    ground.world.pass(Millis::minutes(2));
+    ground.world.sweep();
+    ground.world.lose_effects();
+    ground.world.sweep();
+    assert!(ground.world.effects.is_empty(), "not before its time");
+    ground.world.pass(Millis::minutes(3));
+    ground.world.sweep();
+    ground.world.settle();
+    assert_eq!((ground.card_places(), ground.states()), (vec!["discord/user-1".to_owned()], vec!["pending"]));
+}
+
+#[test]
+fn a_card_nobody_takes_goes_to_the_next_one() {
+    let mut ground = Ground::of(&people(&[("telegram:111", OWNER), ("discord:222", OWNER)]));
+    ground.world.outside.channel = Box::new(|delivery| match delivery.to.channel.as_str() {
+        "telegram" => Some(DeliveryResult::NoAdapter),
+        _ => Some(DeliveryResult::Delivered { platform_message: None }),
+    });
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!(ground.states(), ["unsent"]);
+    ground.world.pass(Millis::seconds(31));
+    ground.world.sweep();
+    ground.world.settle();
+    ground.world.assert_sound();
+    assert_eq!(ground.states(), ["pending"]);
+    assert_eq!(ground.approvals()[0].1.approver.as_ref().unwrap().to_string(), "discord:222");
+    // The card for telegram was taken back: its lane is empty.
+    let waiting =
+        ground.world.all_outbound().iter().filter(|(_, row)| format!("{:?}", row.state).contains("Abandoned")).count();
+    assert_eq!(waiting, 1);
+}
+
+#[test]
+fn a_terminal_is_reached_as_a_person() {
+    let mut ground = Ground::of(&people(&[("terminal:1000", OWNER)]));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!(ground.card_places(), ["terminal/@1000"]);
+    let text = ground.shown()[0].2.clone();
+    assert!(text.ends_with("1. Allow\n2. Deny\n\nAnswer with a number, or with \"ap1 1\"."), "{text}");
+}
+
+#[test]
+fn a_channel_that_comes_later_makes_people_reachable() {
+    let mut ground = Ground::in_world(World::new(), &people(&[("matrix:1", OWNER)]));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!(ground.approvals().len(), 0);
+    ground.world.configure(vec![channel("matrix", ChannelKind::Telegram)]).unwrap();
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi again"), "");
+    assert_eq!(ground.card_places(), ["matrix/1"]);
+    // The channel goes while the card is open: it stays open, and the operator can decide.
+    ground.world.configure(vec![Change::RemoveChannel(hearth::model::ChannelName::new("matrix").unwrap())]).unwrap();
+    assert_eq!(ground.open(), 1);
+    let id = ground.approvals()[0].0;
+    ground.decides(id, "approve");
+    assert_eq!(ground.heard(), ["hi again"]);
+    ground.world.put(Input::Start);
+}

@@ -1,0 +1,8 @@
+//! Approvals over the whole engine: who is asked and where, presses, strangers, unknown chats, answers in words.
+
+mod approvers;
+mod channels;
+mod ground;
+mod presses;
+mod senders;
+mod words;

@@ -1,0 +1,307 @@
+//! Strangers in a wired chat: their messages wait until somebody answers, then all of them go, or none.
+
+use hearth::model::configure::Change;
+use hearth::model::entity::Folder;
+use hearth::model::message::Reason;
+use hearth::model::policy::Policy;
+use hearth::model::report::{Outcome, Reply};
+use hearth::model::{ChannelName, ForeignId, Input, Millis, Timestamp, UserId};
+
+use super::ground::{GROUP, Ground};
+use crate::world::{World, inbound};
+
+const ALLOW: u32 = 0;
+const DENY: u32 = 1;
+
+fn folder(name: &str) -> Folder {
+    Folder::new(name).unwrap()
+}
+
+fn user(id: &str) -> UserId {
+    UserId::parse(id).unwrap()
+}
+
+/// S1, S2: one card for any number of messages; every one of them is kept.
+#[test]
+fn a_strangers_messages_wait() {
+    let mut ground = Ground::of(GROUP);
+    let first = ground.says("stranger", "hello");
+    assert_eq!((first.outcome, first.reason), (Outcome::Held, Some(Reason::SenderHeld)));
+    assert_eq!(first.wirings[0].why, Reason::SenderHeld);
+    let second = ground.says("stranger", "anybody there?");
+    assert_eq!(second.outcome, Outcome::Held);
+    assert_eq!(ground.card_places(), ["telegram/owner"]);
+    let (_, card) = ground.last_card();
+    assert_eq!(card.title, "👤 New sender");
+    assert_eq!(card.body, "“Ann” (telegram:stranger) wants to talk to Andy in “Group Chat”. Allow?");
+    let labels: Vec<_> = card.options.iter().map(|option| (option.label.as_str(), option.value.as_str())).collect();
+    assert_eq!(labels, [("Allow", "approve"), ("Deny", "reject")]);
+    assert_eq!((ground.states(), ground.held().len()), (vec!["pending"], 2));
+    assert_eq!((ground.count("sessions"), ground.count("dropped"), ground.count("users")), (0, 0, 1));
+}
+
+/// S3: all of them go to the agent, in order, with the times at which they were said.
+#[test]
+fn allowed_strangers_are_heard_from_their_first_message_on() {
+    let mut ground = Ground::of(GROUP);
+    for (n, text) in ["one", "two", "three"].iter().enumerate() {
+        let time = format!(r#""timestamp":"2026-04-20T11:0{n}:00Z""#);
+        ground.says_in(("telegram", "chat-123", None), ("stranger", text), &time);
+    }
+    assert_eq!(ground.presses("telegram:owner", ALLOW), (true, "✅ Allowed".to_owned()));
+    assert_eq!(ground.heard(), ["one", "two", "three"]);
+    assert_eq!(ground.members(), ["ag1 telegram:stranger by telegram:owner"]);
+    assert_eq!((ground.states(), ground.held().len()), (vec!["approved"], 0));
+    assert_eq!(ground.edits(), ["👤 New sender\n\n✅ Allowed"]);
+    assert_eq!(ground.world.outside.launched.len(), 1, "the agent was woken");
+    let said = ground.world.read(|db, txn| Ok(db.bodies.first(txn, ..)?.unwrap().1.said));
+    assert_eq!(said, Timestamp::parse("2026-04-20T11:00:00Z").unwrap());
+    let name = ground.world.read(|db, txn| Ok(db.users.iter(txn)?.nth(1).unwrap()?.1.name));
+    assert_eq!(name.as_deref(), Some("Ann"));
+    // From now on they are somebody, and what was held is known as what it became.
+    assert_eq!(ground.says("stranger", "four").outcome, Outcome::Routed);
+    let again = ground.world.inject(&crate::world::event_in(("telegram", "chat-123", None), ("m1", "one", ""), ""));
+    assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::AlreadyStored)));
+    assert!(again.wirings[0].message.is_some());
+}
+
+/// S4, S5: a no is not kept; the next message asks again.
+#[test]
+fn a_no_leaves_nothing_but_the_record() {
+    let mut ground = Ground::of(GROUP);
+    ground.says("stranger", "one");
+    ground.says("stranger", "two");
+    assert_eq!(ground.presses("telegram:owner", DENY), (true, "❌ Denied".to_owned()));
+    assert_eq!(ground.reasons(), [Reason::Rejected, Reason::Rejected]);
+    assert_eq!((ground.states(), ground.held().len(), ground.count("bodies")), (vec!["rejected"], 0, 0));
+    assert_eq!((ground.members().len(), ground.count("users")), (0, 1));
+    let again = ground.world.inject(&crate::world::event_in(("telegram", "chat-123", None), ("m1", "one", ""), ""));
+    assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::Rejected)));
+    ground.says("stranger", "three");
+    assert_eq!((ground.cards().len(), ground.open()), (2, 1));
+}
+
+/// S8 to S11.
+#[test]
+fn where_nobody_is_asked() {
+    let nobody = GROUP.replace("roles = [\"owner\"]", "");
+    let policy = |policy: &str| GROUP.replace("group = true", &format!("group = true\nunknown_senders = \"{policy}\""));
+    for (case, toml, who, outcome, reason) in [
+        ("S8 nobody may decide", nobody, "s", Outcome::Dropped, Some(Reason::ApprovalUnavailable)),
+        ("S9 no sender id", GROUP.to_owned(), "", Outcome::Dropped, Some(Reason::UnknownUser)),
+        ("S10 strict", policy("strict"), "s", Outcome::Dropped, Some(Reason::UnknownSenderStrict)),
+        ("S11 public", policy("public"), "s", Outcome::Routed, None),
+    ] {
+        let mut ground = Ground::of(&toml);
+        let report = ground.says(who, "hello");
+        assert_eq!((report.outcome, report.reason), (outcome, reason), "{case}");
+        assert_eq!((ground.cards().len(), ground.approvals().len(), ground.held().len()), (0, 0, 0), "{case}");
+        let dropped = usize::from(outcome == Outcome::Dropped);
+        assert_eq!(ground.drops().len(), dropped, "{case}: one record with the real reason");
+    }
+}
+
+/// S13 (decided differently: a name is always shown with the identity it belongs to) and S14.
+#[test]
+fn the_card_says_who_and_where() {
+    let mut ground = Ground::of(&GROUP.replace("name = \"Group Chat\"\n", ""));
+    ground.says("s1", "hello");
+    assert_eq!(ground.last_card().1.body, "“Ann” (telegram:s1) wants to talk to Andy in a telegram channel. Allow?");
+    let evil = r#""senderId":"s2","senderName":"Owner\u202e” (telegram:owner)\n\n✅ Allowed""#;
+    let json = crate::world::event_in(("telegram", "chat-123", None), ("x", "hi", evil), "");
+    ground.world.inject(&json);
+    ground.world.settle();
+    assert_eq!(
+        ground.last_card().1.body,
+        "“Owner\" (telegram:owner) ✅ Allowed” (telegram:s2) wants to talk to Andy in a telegram channel. Allow?"
+    );
+}
+
+#[test]
+fn what_waits_is_bounded_and_what_is_beyond_is_recorded() {
+    let policy = Policy { held_max: 3, approvals_per_chat: 2, ..Policy::STANDARD };
+    let mut ground = Ground::in_world(World::with(policy, |_| {}), GROUP);
+    for n in 0..5 {
+        ground.says("s1", &format!("{n}"));
+    }
+    ground.says("s2", "a");
+    let full = ground.says("s3", "b");
+    assert_eq!((full.outcome, full.reason), (Outcome::Dropped, Some(Reason::ApprovalsFull)));
+    assert_eq!(ground.reasons(), [Reason::HeldFull, Reason::HeldFull, Reason::ApprovalsFull]);
+    assert_eq!((ground.open(), ground.held().len()), (2, 4));
+    let id = ground.approvals()[0].0;
+    ground.decides(id, "approve");
+    assert_eq!(ground.heard(), ["0", "1", "2"]);
+}
+
+/// Two agents hear the chat; the person is a member of one of them already.
+const TWO: &str = r#"
+[[agents]]
+folder = "andy"
+name = "Andy"
+[[agents]]
+folder = "bob"
+name = "Bob"
+[[agents]]
+folder = "eve"
+name = "Eve"
+[[users]]
+id = "telegram:owner"
+roles = ["owner"]
+[[users]]
+id = "telegram:bobs"
+roles = ["admin:bob"]
+[[users]]
+id = "telegram:half"
+member_of = ["andy"]
+[[chats]]
+channel = "telegram"
+platform_id = "chat-123"
+group = true
+[[chats.wirings]]
+agent = "andy"
+engage = "pattern"
+pattern = "."
+[[chats.wirings]]
+agent = "bob"
+engage = "pattern"
+pattern = "."
+[[chats.wirings]]
+agent = "eve"
+engage = "mention"
+ignored = "accumulate"
+"#;
+
+#[test]
+fn a_fan_out_waits_only_for_those_who_refused() {
+    let mut ground = Ground::of(TWO);
+    let report = ground.says("half", "hello");
+    let why: Vec<Reason> = report.wirings.iter().map(|wiring| wiring.why).collect();
+    assert_eq!(why, [Reason::PatternMatch, Reason::SenderHeld, Reason::NotMentioned]);
+    assert_eq!((report.outcome, ground.heard().len()), (Outcome::Routed, 2));
+    assert_eq!(ground.last_card().1.body, "“Ann” (telegram:half) wants to talk to Bob in a telegram channel. Allow?");
+    assert_eq!(ground.card_places(), ["telegram/bobs"], "the agent's own administrator is asked first");
+    ground.presses("telegram:bobs", ALLOW);
+    let agents: Vec<String> =
+        ground.world.all_messages().iter().map(|(_, message)| message.agent.to_string()).collect();
+    assert_eq!(agents, ["ag1", "ag3", "ag2"]);
+    assert_eq!(ground.count("bodies"), 1, "one body for all of them");
+    // A no to one agent leaves the others what they have.
+    ground.world.configure(vec![Change::RemoveMember(folder("bob"), user("telegram:half"))]).unwrap();
+    ground.says("half", "more");
+    ground.presses("telegram:bobs", DENY);
+    assert_eq!(ground.heard().iter().filter(|text| *text == "more").count(), 2);
+    assert_eq!(ground.reasons(), [Reason::Rejected]);
+}
+
+/// Whoever administers one of two agents lets people in there and nowhere else.
+#[test]
+fn authority_over_one_agent_opens_that_one() {
+    let mut ground = Ground::of(TWO);
+    ground.says("stranger", "hello");
+    assert_eq!(ground.card_places(), ["telegram/owner"], "somebody who can decide for both is asked");
+    assert!(ground.presses("telegram:bobs", ALLOW).0);
+    assert_eq!(ground.members()[1..], ["ag2 telegram:stranger by telegram:bobs"]);
+    let dropped: Vec<_> = ground.drops().iter().map(|drop| (drop.agent.unwrap().to_string(), drop.reason)).collect();
+    assert_eq!(dropped, [("ag1".to_owned(), Reason::Rejected)]);
+}
+
+#[test]
+fn a_decision_lapses() {
+    let mut ground = Ground::of(GROUP);
+    ground.says("stranger", "one");
+    ground.world.pass(Millis::minutes(7 * 24 * 60));
+    let late = ground.presses("telegram:owner", ALLOW);
+    assert_eq!(late, (false, "It is too late: nobody answered in time.".to_owned()));
+    assert_eq!(ground.open(), 1, "a late press changes nothing");
+    ground.world.sweep();
+    ground.world.settle();
+    assert_eq!((ground.states(), ground.reasons()), (vec!["expired"], vec![Reason::ApprovalExpired]));
+    assert_eq!(ground.edits(), ["👤 New sender\n\n⌛ Expired: nobody answered in time"]);
+    assert_eq!((ground.held().len(), ground.count("bodies"), ground.count("asked")), (0, 0, 0));
+    ground.says("stranger", "two");
+    assert_eq!(ground.open(), 1);
+}
+
+/// What the approval was about goes while it is open.
+#[test]
+fn what_is_gone_is_not_decided_any_more() {
+    let net = || ChannelName::new("telegram").unwrap();
+    let chat = || ForeignId::new("chat", "chat-123").unwrap();
+    for (case, change) in [
+        ("the agent", Change::RemoveAgent(folder("andy"))),
+        ("the chat", Change::RemoveChat(net(), chat())),
+        ("the wiring", Change::RemoveWiring(net(), chat(), folder("andy"))),
+    ] {
+        let mut ground = Ground::of(GROUP);
+        ground.says("stranger", "one");
+        ground.world.configure(vec![change]).unwrap();
+        ground.world.settle();
+        assert_eq!(ground.states(), ["superseded"], "{case}");
+        assert_eq!(ground.reasons(), [Reason::Superseded], "{case}");
+        assert_eq!((ground.members().len(), ground.held().len(), ground.count("bodies")), (0, 0, 0), "{case}");
+        assert!(ground.edits()[0].contains("Not needed any more"), "{case}");
+        assert_eq!(ground.presses("telegram:owner", ALLOW), (false, "This was decided already.".to_owned()), "{case}");
+        assert_eq!(ground.members().len(), 0, "{case}");
+    }
+}
+
+/// Somebody lets them in by another way: what waited goes at once. A chat that became strict changes nothing.
+#[test]
+fn what_was_configured_answers_the_question() {
+    let put = |policy: &str| {
+        let toml = GROUP.replace("group = true", &format!("group = true\nunknown_senders = \"{policy}\""));
+        Input::Configure(crate::world::configuration(&toml))
+    };
+    let configure = |change| {
+        let origin = hearth::model::entity::Origin::Runtime;
+        Input::Configure(hearth::model::configure::Configure::new(vec![change], origin))
+    };
+    let stranger = || user("telegram:stranger");
+    for (case, input, state, heard) in [
+        ("a member", configure(Change::AddMember(folder("andy"), stranger())), "superseded", 2),
+        ("an owner", configure(Change::Grant(stranger(), hearth::model::configure::RoleSpec::Owner)), "superseded", 2),
+        ("a public chat", put("public"), "superseded", 2),
+        ("a strict chat", put("strict"), "pending", 0),
+        ("the same chat", put("request_approval"), "pending", 0),
+    ] {
+        let mut ground = Ground::of(GROUP);
+        ground.says("stranger", "one");
+        ground.says("stranger", "two");
+        ground.world.put(input);
+        ground.world.settle();
+        ground.world.assert_sound();
+        assert_eq!((ground.states(), ground.heard().len()), (vec![state], heard), "{case}");
+        assert_eq!(ground.drops().len(), 0, "{case}");
+        if state == "pending" {
+            ground.presses("telegram:owner", ALLOW);
+            assert_eq!(ground.heard(), ["one", "two"], "{case}");
+        }
+    }
+}
+
+/// The whole agent's backlog is full when the answer comes: what does not fit is recorded, nothing is lost unseen.
+#[test]
+fn a_replay_keeps_the_rules_of_routing() {
+    let policy = Policy { backlog_max: 2, ..Policy::STANDARD };
+    let mut ground = Ground::in_world(World::with(policy, |_| {}), GROUP);
+    for n in 0..4 {
+        ground.says("stranger", &format!("{n}"));
+    }
+    ground.presses("telegram:owner", ALLOW);
+    assert_eq!(ground.heard(), ["0", "1"]);
+    assert_eq!(ground.reasons(), [Reason::Backlog, Reason::Backlog]);
+}
+
+/// A message without an id of the platform waits like any other; the same one twice is two.
+#[test]
+fn messages_without_an_id_wait_as_well() {
+    let mut ground = Ground::of(GROUP);
+    let json = crate::world::event_in(("telegram", "chat-123", None), ("", "hi", "\"senderId\":\"s\""), "");
+    for _ in 0..2 {
+        assert!(matches!(ground.world.put(inbound(&json)), Reply::Routed(report) if report.outcome == Outcome::Held));
+    }
+    ground.world.settle();
+    ground.presses("telegram:owner", DENY);
+    assert_eq!((ground.count("bodies"), ground.reasons().len()), (0, 2));
+}

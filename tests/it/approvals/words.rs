@@ -1,0 +1,85 @@
+//! Answers in words: exactly what was asked for, from whoever may answer; everything else is talk.
+
+use hearth::model::message::Reason;
+use hearth::model::report::Outcome;
+
+use super::ground::{GROUP, Ground};
+
+const MENTION: &str = "\"isMention\":true";
+const TERMINAL: &str = r#"
+[[agents]]
+folder = "main"
+[[users]]
+id = "terminal:1000"
+roles = ["owner"]
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+[[chats]]
+channel = "telegram"
+platform_id = "chat-123"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+#[test]
+fn a_number_answers_the_newest_card() {
+    for (text, state, outcome) in [
+        ("1", "approved", Outcome::Consumed),
+        (" 2 ", "rejected", Outcome::Consumed),
+        ("ap1 1", "approved", Outcome::Consumed),
+        ("ap9 1", "pending", Outcome::Routed),
+        ("3", "pending", Outcome::Routed),
+        ("0", "pending", Outcome::Routed),
+        ("yes", "pending", Outcome::Routed),
+        ("1 please", "pending", Outcome::Routed),
+    ] {
+        let mut ground = Ground::of(TERMINAL);
+        ground.says("stranger", "hello");
+        assert_eq!(ground.card_places(), ["terminal/@1000"]);
+        let report = ground.says_in(("terminal", "main", None), ("1000", text), MENTION);
+        assert_eq!((report.outcome, ground.states()), (outcome, vec![state]), "{text:?}");
+        if outcome == Outcome::Consumed {
+            assert_eq!(report.reason, Some(Reason::Answer));
+            let (to, _, said) = ground.shown().pop().unwrap();
+            assert_eq!(to, "terminal/@1000", "{text:?}");
+            assert!(said.starts_with("👤 New sender\n\n"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_twice_is_one_answer() {
+    let mut ground = Ground::of(TERMINAL);
+    ground.says("s1", "one");
+    ground.says("s2", "two");
+    let answer = ground.event(("terminal", "main", None), ("1000", "ap1 1"), MENTION);
+    assert_eq!(ground.world.inject(&answer).outcome, Outcome::Consumed);
+    ground.world.settle();
+    let again = ground.world.inject(&answer);
+    assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::Answer)));
+    assert_eq!(ground.states(), ["approved", "pending"]);
+    // The newest card is the second one's.
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Consumed);
+    assert_eq!(ground.states(), ["approved", "rejected"]);
+    // Nothing is asked any more: a number is talk again.
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Routed);
+}
+
+#[test]
+fn numbers_of_others_are_talk() {
+    let mut ground = Ground::of(&format!(
+        "{GROUP}[[chats]]\nchannel = \"telegram\"\nplatform_id = \"owner\"\nunknown_senders = \"public\"\n[[chats.wirings]]\nagent = \"andy\"\nengage = \"pattern\"\npattern = \".\"\n"
+    ));
+    ground.says("stranger", "hello");
+    let report = ground.says_in(("telegram", "owner", None), ("somebody", "1"), MENTION);
+    assert_eq!((report.outcome, ground.states()), (Outcome::Routed, vec!["pending"]));
+    let report = ground.says_in(("telegram", "owner", None), ("owner", "1"), MENTION);
+    assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["approved"]), "buttons or not");
+}
