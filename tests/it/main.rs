@@ -11,6 +11,7 @@
 
 mod agents;
 mod approvals;
+mod asking;
 mod backup;
 mod bad_input;
 mod cli;

@@ -17,7 +17,7 @@ use crate::model::id::{
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::later::{Fire, SkipSummary, StateField, Task};
-use crate::model::message::{Body, Completion, Drop, Due, Message, MessageKind, MessageState, Reason, Seen};
+use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
 use crate::model::session::{
     Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Witness, Workspace, WorkspaceKey,
 };
@@ -199,7 +199,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         name: SessionName::Default,
         reply: Some(address(Some("7"))),
         status: SessionStatus::Active,
-        last_number: 20,
+        last_number: 21,
         last_incarnation: 2,
         live: Some(2),
         context_version: 3,
@@ -263,7 +263,9 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         (MessageState::Dropped { reason: Reason::AgentRemoved, at: at(8) }, true),
     ];
     for (number, (state, trigger)) in (1..).zip(states) {
-        let (id, message) = message(number, state, trigger);
+        let (id, mut message) = message(number, state, trigger);
+        // The agent said it to itself.
+        message.from = (number == 8).then_some(Hop { session: SESSION, count: 1 });
         db.messages.put(txn, &id, &message)?;
         db.messages_by_session.put(txn, &(SESSION, message.seq), &id)?;
     }
@@ -332,7 +334,12 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     if let Some(message) = notice.in_reply_to {
         db.outbound_by_message.put(txn, &(message, OutboundId::new(9)), &())?;
     }
-    db.outbound.put(txn, &OutboundId::new(9), &notice)
+    db.outbound.put(txn, &OutboundId::new(9), &notice)?;
+    let carried = OutState::Carried { at: at(8), message: Some(MessageId::new(8)) };
+    let (id, row) = outbound(10, carried, None);
+    db.outbound_by_wire.put(txn, &(SESSION, Text::new("w10")?), &id)?;
+    db.outbound_by_number.put(txn, &(SESSION, 21), &id)?;
+    db.outbound.put(txn, &id, &Outbound { to: None, in_reply_to: None, ..row })
 }
 
 fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -435,7 +442,7 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 9)?;
-    set(OutboundId::COUNTER, 9)?;
+    set(OutboundId::COUNTER, 10)?;
     set(ApprovalId::COUNTER, 2)?;
     for counter in [
         ChatId::COUNTER,
