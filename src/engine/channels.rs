@@ -23,7 +23,10 @@ pub(super) fn put(
     after: &mut Aftermath,
 ) -> Result<Made> {
     if spec.name.as_str() == peers::CHANNEL {
-        return Ok(Err(format!("a channel cannot be called `{}`: agents have that name among those who speak", spec.name)));
+        return Ok(Err(format!(
+            "a channel cannot be called `{}`: agents have that name among those who speak",
+            spec.name
+        )));
     }
     let key = ForeignKey::of(&spec.name);
     let before = cx.db.channels.get(txn, &key)?;

@@ -144,10 +144,9 @@ enum Loss {
 fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     let earlier_run = incarnation.launched.run() != now.run();
     match (incarnation.stopped_for, exit) {
-        (
-            Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed | StopReason::Shutdown),
-            _,
-        ) => Loss::Ours,
+        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed | StopReason::Shutdown), _) => {
+            Loss::Ours
+        }
         (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,

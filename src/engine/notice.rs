@@ -1,7 +1,7 @@
 //! Telling people and agents that something did not work. Nothing fails silently.
 
-use super::messages::NewMessage;
 use super::json::{self, Field};
+use super::messages::NewMessage;
 use super::{Cx, Result, messages, outbox, remove, sessions, wake};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::{Content, RawJson};

@@ -119,7 +119,7 @@ fn plan(
     if let Wish::Request(request) = &said.wish {
         let request_name = said.request.clone().unwrap_or_else(|| said.wire_id.clone());
         let asker = Asker { session: id, incarnation: said.incarnation, number: said.number, request: request_name };
-        let served = requests::serve(cx, txn, (&asker, request.clone()), to, effects)?;
+        let served = requests::serve(cx, txn, (&asker, request.as_ref().clone()), to, effects)?;
         return Ok(served.map(|()| Plan::Carried(done, Accepted::Served)));
     }
     let peer = match to {
@@ -313,7 +313,8 @@ fn by_name(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, name: &str) -> Result<s
     let place = match cx.db.destinations.get(txn, &(agent, key))? {
         Some(Destination::Chat(chat)) => {
             let chat = cx.db.chats.get(txn, &chat)?.filter(|chat| chat.archived.is_none());
-            chat.map(|chat| Address { channel: chat.channel, platform_id: chat.platform_id, thread: None }).map(Place::Chat)
+            chat.map(|chat| Address { channel: chat.channel, platform_id: chat.platform_id, thread: None })
+                .map(Place::Chat)
         }
         Some(Destination::Agent(agent)) => {
             let there = !super::remove::is_removed(cx, txn, agent)?;

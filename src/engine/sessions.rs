@@ -34,13 +34,7 @@ pub(super) fn newest(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result
     }
 }
 
-fn make(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    agent: AgentId,
-    route: Route,
-    reply: Option<Address>,
-) -> Result<SessionId> {
+fn make(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, route: Route, reply: Option<Address>) -> Result<SessionId> {
     let by_route = (agent, RouteKey::from(&route));
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;

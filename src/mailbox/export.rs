@@ -58,7 +58,8 @@ fn export_replies(mailbox: &Mailbox, replies: &[ExportedReply]) -> Result<(), Er
     }
     let mut wanted = BTreeSet::new();
     for reply in replies {
-        let id = OutId::new(reply.request.as_str()).map_err(|_| Error::BadName { name: text::reason(&reply.request) })?;
+        let id =
+            OutId::new(reply.request.as_str()).map_err(|_| Error::BadName { name: text::reason(&reply.request) })?;
         let name = id.file_name();
         if !dir.has(OsStr::new(&name))? {
             dir.write(&name, &encode(&name, &wire_reply(&name, id, &reply.answer)?)?, READABLE)?;

@@ -37,12 +37,12 @@ type Fields = Map<String, Value>;
 /// What to do, and the text that goes with it.
 pub(super) fn wish(kind: OutKind, content: &Fields) -> (Wish, String) {
     let wanted = match (kind, string(content, "operation"), string(content, "type")) {
-        (OutKind::System, _, _) => request(content).map(|request| (Wish::Request(request), String::new())),
+        (OutKind::System, _, _) => request(content).map(|request| (Wish::Request(Box::new(request)), String::new())),
         (OutKind::ChatSdk, Some("edit"), _) => edit(content),
         (OutKind::ChatSdk, Some("reaction"), _) => reaction(content),
         (OutKind::ChatSdk, Some(other), _) => Err(format!("unknown operation `{}`", text::reason(other))),
         (OutKind::ChatSdk, None, Some("ask_question")) => {
-            question(content).map(|asked| (Wish::Request(Request::Question(asked)), String::new()))
+            question(content).map(|asked| (Wish::Request(Box::new(Request::Question(asked))), String::new()))
         }
         (OutKind::ChatSdk, None, Some("card")) => card(content).map(|text| (Wish::Say, text)),
         (OutKind::Chat | OutKind::ChatSdk, _, _) => Ok((Wish::Say, plain_text(content))),
@@ -83,7 +83,8 @@ fn card(content: &Fields) -> Result<String, String> {
     if let Some(text) = filled(content, "fallbackText") {
         return Ok(text.to_owned());
     }
-    let mut parts: Vec<String> = ["title", "description"].iter().filter_map(|key| filled(card, key)).map(into).collect();
+    let mut parts: Vec<String> =
+        ["title", "description"].iter().filter_map(|key| filled(card, key)).map(into).collect();
     for child in list(card, "children") {
         let text = child.as_str().or_else(|| filled(child.as_object()?, "text"));
         parts.extend(text.filter(|text| !text.is_empty()).map(into));
@@ -182,9 +183,13 @@ fn server(content: &Fields) -> Result<McpServer, String> {
         ));
     }
     let env = env(content)?;
-    let sizes = args.iter().chain(env.iter().flat_map(|(name, EnvValue::Plain(text) | EnvValue::Reference(text))| [name, text]));
+    let sizes = args
+        .iter()
+        .chain(env.iter().flat_map(|(name, EnvValue::Plain(text) | EnvValue::Reference(text))| [name, text]));
     if sizes.map(|word| word.chars().count()).sum::<usize>() > SERVER_CHARS {
-        return Err(format!("arguments and env have at most {SERVER_CHARS} characters together: a person has to read them."));
+        return Err(format!(
+            "arguments and env have at most {SERVER_CHARS} characters together: a person has to read them."
+        ));
     }
     Ok(McpServer { name: name.to_owned(), command: command.to_owned(), args, env })
 }
@@ -257,9 +262,7 @@ fn texts(fields: &Fields, key: &str) -> Result<Vec<String>, String> {
     let wrong = || format!("{key} is a list of texts.");
     match fields.get(key) {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(list)) => {
-            list.iter().map(|item| item.as_str().map(into).ok_or_else(wrong)).collect()
-        }
+        Some(Value::Array(list)) => list.iter().map(|item| item.as_str().map(into).ok_or_else(wrong)).collect(),
         Some(_) => Err(wrong()),
     }
 }
@@ -267,14 +270,19 @@ fn texts(fields: &Fields, key: &str) -> Result<Vec<String>, String> {
 /// A text as people see it: without control characters, not too long.
 fn shown(what: &str, text: &str, max: usize) -> Result<String, String> {
     let count = text.chars().count();
-    if count > max { Err(format!("{what} has {count} characters, at most {max} can be shown")) } else { Ok(cleaned(text)) }
+    if count > max {
+        Err(format!("{what} has {count} characters, at most {max} can be shown"))
+    } else {
+        Ok(cleaned(text))
+    }
 }
 
 /// Control characters other than ends of lines, and marks that turn the direction of writing, could make a card say
 /// something else than it does.
 fn cleaned(text: &str) -> String {
     let misleads = |c: char| {
-        (c.is_control() && c != '\n') || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().map(|c| if misleads(c) { '\u{fffd}' } else { c }).collect()
 }

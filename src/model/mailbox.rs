@@ -67,7 +67,7 @@ pub enum Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It is there.
-    Read(Said),
+    Read(Box<Said>),
     /// It is not there: it was stored before, or never written.
     Missing(String),
     /// It is there and cannot be taken in.

@@ -14,7 +14,7 @@ pub enum Wish {
     /// Put its text, an emoji, under the message with this number.
     React(u64),
     /// Something that Hearth itself does.
-    Request(Request),
+    Request(Box<Request>),
     /// It cannot be done, whatever the store holds: the agent is told why.
     Impossible(String),
 }

@@ -37,7 +37,10 @@ fn a_question_is_answered_by_command() {
         list["questions"].get(0).cloned()
     });
     assert_eq!(open["question"], "qu1");
-    assert_eq!((&open["state"], &open["agent"], &open["chat"]), (&json!("open"), &json!("main"), &json!("telegram/123")));
+    assert_eq!(
+        (&open["state"], &open["agent"], &open["chat"]),
+        (&json!("open"), &json!("main"), &json!("telegram/123"))
+    );
     let refused = host.run(&["questions", "answer", "qu1", "maybe"], b"");
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("Yes, No"), "{refused:#?}");
@@ -59,7 +62,10 @@ fn a_question_is_answered_by_command() {
 #[test]
 fn an_answer_finds_the_agent_through_a_restart() {
     let mut host = asking(MAIN);
-    host.inject("m1", "!ask {\"action\":\"ask_user_question\",\"title\":\"T\",\"question\":\"Q\",\"options\":[\"Yes\"]}");
+    host.inject(
+        "m1",
+        "!ask {\"action\":\"ask_user_question\",\"title\":\"T\",\"question\":\"Q\",\"options\":[\"Yes\"]}",
+    );
     wait_for("the question", || host.rows("questions").pop());
     host.kill();
     let answered = host.run(&["questions", "answer", "qu1", "1"], b"");
@@ -67,7 +73,9 @@ fn an_answer_finds_the_agent_through_a_restart() {
     host.start();
     let outcome = wait_for("the answer, in either way", || {
         let bodies = host.rows("bodies");
-        let told = bodies.iter().any(|row| row["value"]["content"]["text"].as_str().unwrap().contains("The answer of operator: Yes"));
+        let told = bodies
+            .iter()
+            .any(|row| row["value"]["content"]["text"].as_str().unwrap().contains("The answer of operator: Yes"));
         let read = host.said().iter().any(|text| text.contains("operator"));
         (told || read).then_some(())
     });

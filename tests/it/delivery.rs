@@ -4,9 +4,9 @@ use hearth::model::address::{Address, ChannelName, ForeignId};
 use hearth::model::delivery::{DeliveryResult, OutState};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
-use hearth::model::request::Wish;
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 use hearth::model::message::MessageState;
+use hearth::model::request::Wish;
 use hearth::model::{Effect, Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end, gone, mid_turn, said};

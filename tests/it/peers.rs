@@ -304,7 +304,11 @@ fn the_largest_count_among_what_a_turn_works_on_counts() {
     let input = world.outside.write(S1, claims);
     world.put(input);
     say(&mut world, S1, seqs.last().copied(), to("b"));
-    assert_eq!(heard(&world, SB).last().unwrap().from.unwrap().count, 3, "a person and an agent are worked on together");
+    assert_eq!(
+        heard(&world, SB).last().unwrap().from.unwrap().count,
+        3,
+        "a person and an agent are worked on together"
+    );
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn write(world: &mut World, said: Said) {
 fn ask(world: &mut World, name: &str, request: Request) {
     let number = world.session(S).next_agent_number();
     let live = world.session(S).live.unwrap();
-    let wish = Wish::Request(request);
+    let wish = Wish::Request(Box::new(request));
     write(world, Said { wish, request: Some(name.into()), ..said(number, live, Some(2), Target::Reply) });
 }
 
@@ -225,7 +225,10 @@ fn a_card_that_cannot_be_shown_is_told_to_the_agent() {
 fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     let mut world = working();
     ask(&mut world, "q", question());
-    write(&mut world, Said { wish: Wish::Impossible("no".into()), request: Some("r".into()), ..said(9, 1, None, Target::Reply) });
+    write(
+        &mut world,
+        Said { wish: Wish::Impossible("no".into()), request: Some("r".into()), ..said(9, 1, None, Target::Reply) },
+    );
     assert_eq!(reply(&world, "r"), Some(Err("no".into())));
     world.outside.running.clear();
     world.put(gone(S, 1, Exit::Signal(9)));
@@ -255,7 +258,9 @@ fn the_operator_answers_by_command() {
     assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "operator"}))));
     assert!(matches!(world.put(Input::Decide(matter, "yes".into())), Reply::Refused(_)));
     let other = Matter::Question(QuestionId::new(9));
-    assert!(matches!(world.put(Input::Decide(other, "yes".into())), Reply::Refused(refusal) if refusal.code == "unknown"));
+    assert!(
+        matches!(world.put(Input::Decide(other, "yes".into())), Reply::Refused(refusal) if refusal.code == "unknown")
+    );
 }
 
 /// With every effect lost, and through a restart, answers reach the mailbox by sweeps alone.
@@ -282,7 +287,8 @@ fn answers_do_not_pile_up() {
     for number in (3..400).step_by(2) {
         let wish = Wish::Impossible("no".into());
         let request = Some(format!("r{number}"));
-        let input = world.outside.write(S, vec![mid_turn(Said { wish, request, ..said(number, 1, None, Target::Reply) })]);
+        let input =
+            world.outside.write(S, vec![mid_turn(Said { wish, request, ..said(number, 1, None, Target::Reply) })]);
         world.put(input);
         world.settle();
     }
@@ -307,10 +313,7 @@ fn an_approved_server_is_used_by_the_next_incarnation() {
     ask(&mut world, "m", Request::AddMcpServer(server()));
     let Some(Ok(submitted)) = reply(&world, "m") else { panic!() };
     assert_eq!(submitted["approval"], "ap1");
-    assert_eq!(
-        submitted["text"],
-        "MCP server request submitted. You will be notified when admin approves or rejects."
-    );
+    assert_eq!(submitted["text"], "MCP server request submitted. You will be notified when admin approves or rejects.");
     let (_, card) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
     let Act::Ask(card) = card.act else { panic!() };
     for part in ["files", "mcp-files", "--all", "TOKEN", "env:TOKEN"] {
@@ -332,7 +335,10 @@ fn an_approved_server_is_used_by_the_next_incarnation() {
     assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed));
     assert_eq!(world.session(S).live, Some(2));
     assert!(world.outside.inbox[&S].contains_key(&note.seq));
-    assert_eq!(world.message(world.read(|db, txn| Ok(db.messages_by_session.get(txn, &(S, note.seq))?.unwrap()))).tries, 0);
+    assert_eq!(
+        world.message(world.read(|db, txn| Ok(db.messages_by_session.get(txn, &(S, note.seq))?.unwrap()))).tries,
+        0
+    );
 }
 
 #[test]
@@ -343,7 +349,11 @@ fn approved_packages_are_kept_once_each() {
     ask(&mut world, "p", packages());
     assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
     let (_, body) = newest(&world);
-    assert!(body.content.text.starts_with("Packages added to config (jq, @a/b). They are installed when"), "{}", body.content.text);
+    assert!(
+        body.content.text.starts_with("Packages added to config (jq, @a/b). They are installed when"),
+        "{}",
+        body.content.text
+    );
     assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed), "an idle one ends at once");
     ask(&mut world, "p2", packages());
     world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
@@ -371,8 +381,12 @@ fn what_is_not_approved_is_told() {
     world.sweep();
     world.settle();
     assert!(matches!(the_approval(&world).state, ApprovalState::Expired { .. }));
-    let said: Vec<String> = world.read(|db, txn| db.bodies.iter(txn)?.map(|row| row.map(|(_, body)| body.content.text)).collect());
-    assert!(said.contains(&"Your install_packages request has lapsed: nobody answered in time.".to_owned()), "{said:?}");
+    let said: Vec<String> =
+        world.read(|db, txn| db.bodies.iter(txn)?.map(|row| row.map(|(_, body)| body.content.text)).collect());
+    assert!(
+        said.contains(&"Your install_packages request has lapsed: nobody answered in time.".to_owned()),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -413,13 +427,20 @@ fn new_agents_are_approved_and_made_in_one_step() {
         assert_eq!(child.settings.instructions.as_deref(), Some("Find things out."));
         assert_eq!((child.settings.trust, child.settings.unconfined), (Trust::Untrusted, false));
         assert_eq!(child.settings.env, main_agent(&world).settings.env, "driven like its maker");
-        let text = format!("Agent \"{local}\" created. You can now message it with <message to=\"{local}\">...</message>.");
+        let text =
+            format!("Agent \"{local}\" created. You can now message it with <message to=\"{local}\">...</message>.");
         assert_eq!(newest(&world).1.content.text, text);
         assert!(world.outside.destinations[&S].contains(&local.to_owned()), "the live session knows it");
         let named: Vec<String> = world.read(|db, txn| {
-            db.destinations.iter(txn)?.map(|row| row.map(|((agent, name), _)| format!("{agent} {}", name.as_str()))).collect()
+            db.destinations
+                .iter(txn)?
+                .map(|row| row.map(|((agent, name), _)| format!("{agent} {}", name.as_str())))
+                .collect()
         });
-        assert!(named.contains(&format!("ag1 {local}")) && named.iter().any(|row| row.ends_with(" parent")), "{named:?}");
+        assert!(
+            named.contains(&format!("ag1 {local}")) && named.iter().any(|row| row.ends_with(" parent")),
+            "{named:?}"
+        );
     }
 }
 
@@ -469,7 +490,15 @@ fn an_approval_for_an_agent_that_is_gone_makes_nothing() {
 
 fn change(world: &mut World, wish: Wish) -> Option<Result<Value, String>> {
     let number = world.session(S).next_agent_number();
-    write(world, Said { wish, text: "new".into(), request: Some(format!("e{number}")), ..said(number, 1, Some(2), Target::Reply) });
+    write(
+        world,
+        Said {
+            wish,
+            text: "new".into(),
+            request: Some(format!("e{number}")),
+            ..said(number, 1, Some(2), Target::Reply)
+        },
+    );
     reply(world, &format!("e{number}"))
 }
 
@@ -505,7 +534,10 @@ fn edits_go_only_where_the_agent_may_write() {
     let mut world = working();
     world.apply("[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n");
     let folder = main_agent(&world).folder;
-    let there = hearth::model::configure::DestinationSpec::Chat(ChannelName::new("net").unwrap(), ForeignId::new("chat", "D").unwrap());
+    let there = hearth::model::configure::DestinationSpec::Chat(
+        ChannelName::new("net").unwrap(),
+        ForeignId::new("chat", "D").unwrap(),
+    );
     let add = hearth::model::configure::Change::AddDestination(folder.clone(), "d".into(), there);
     world.configure(vec![add]).unwrap();
     write(&mut world, said(3, 1, None, Target::Destination("d".into())));

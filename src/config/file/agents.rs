@@ -25,11 +25,8 @@ pub const AGENT_KEYS: &[&str] = &[
     "instructions",
 ];
 
-const AGENTS: Keys = Keys {
-    place: "[[agents]]",
-    known: AGENT_KEYS,
-    later: &["timezone", "network", "mounts", "skills", "limits"],
-};
+const AGENTS: Keys =
+    Keys { place: "[[agents]]", known: AGENT_KEYS, later: &["timezone", "network", "mounts", "skills", "limits"] };
 
 pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];

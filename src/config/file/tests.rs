@@ -118,10 +118,10 @@ fn server(name: &str, command: &str, args: &[&str], env: Vec<(String, EnvValue)>
     McpServer { name: name.into(), command: command.into(), args, env }
 }
 
-fn full() -> Vec<Change> {
+fn main_agent() -> AgentSettings {
     let reference = |name: &str, text: &str| (name.to_owned(), EnvValue::Reference(text.to_owned()));
     let plain = |name: &str, text: &str| (name.to_owned(), EnvValue::Plain(text.to_owned()));
-    let main = AgentSettings {
+    AgentSettings {
         provider: ProviderKind::Claude,
         command: vec!["/opt/claude".into(), "--verbose".into()],
         env: vec![
@@ -144,7 +144,10 @@ fn full() -> Vec<Change> {
             server("my-files", "mcp-files", &["--all"], vec![plain("MODE", "calm"), reference("TOKEN", "env:TOKEN")]),
         ],
         ..agent("Ann's helper")
-    };
+    }
+}
+
+fn full() -> Vec<Change> {
     let ann = UserSpec {
         id: UserId::new(channel("telegram"), id("123")),
         name: Some("Ann".into()),
@@ -184,7 +187,7 @@ fn full() -> Vec<Change> {
     let settings =
         Settings { default_agent: Some(folder("main")), store_max_bytes: Some(1_000_000_000), max_containers: Some(3) };
     vec![
-        Change::PutAgent(folder("main"), main),
+        Change::PutAgent(folder("main"), main_agent()),
         Change::PutAgent(
             folder("second"),
             AgentSettings { instructions: Some("Be \"brief\".\n".into()), ..agent("second") },
@@ -265,7 +268,11 @@ const BAD: &[(&str, usize, &str)] = &[
     ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.\"x y\"]\ncommand = \"c\"", 4, "`x y` cannot be the name"),
     ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.nanoclaw]\ncommand = \"c\"", 4, "`nanoclaw` cannot be the name"),
     ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nurl = \"u\"", 6, "unknown key `url`"),
-    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nenv = { A = \"file:x\" }", 6, "the value of `A`"),
+    (
+        "[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nenv = { A = \"file:x\" }",
+        6,
+        "the value of `A`",
+    ),
     ("[[agents]]\nfolder = \"a\"\nmcp_servers = 1", 4, "`mcp_servers` is a table of tables"),
     ("[[agents]]\nfolder = \"a\"\nmcp_servers = { x = 1 }", 4, "`mcp_servers` is a table of tables"),
     ("[[agents]]\nfolder = \"a\"\ninstructions = \"\\u0000\"", 4, "`instructions` is a text of at most"),

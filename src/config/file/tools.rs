@@ -37,7 +37,8 @@ pub(super) fn servers(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec
     let mut servers = Vec::new();
     for (name, at, value) in tables(problems, section) {
         if !is_server_name(name) {
-            let what = "cannot be the name of an MCP server; use 1 to 64 letters, digits, `_` and `-`, but not `nanoclaw`";
+            let what =
+                "cannot be the name of an MCP server; use 1 to 64 letters, digits, `_` and `-`, but not `nanoclaw`";
             problems.add(at, format!("`{}` {what}", excerpt(name)));
         }
         let section = Section::new(&SERVER, value.span().start, value.get_ref());
@@ -58,10 +59,7 @@ pub(super) fn instructions(problems: &mut Problems<'_>, section: &Section<'_>) -
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-fn tables<'d>(
-    problems: &mut Problems<'_>,
-    section: &Section<'d>,
-) -> Vec<(&'d str, usize, Spanned<&'d DeTable<'d>>)> {
+fn tables<'d>(problems: &mut Problems<'_>, section: &Section<'d>) -> Vec<(&'d str, usize, Spanned<&'d DeTable<'d>>)> {
     let Some(value) = section.get("mcp_servers") else { return Vec::new() };
     let wrong = "`mcp_servers` is a table of tables; begin each server with [agents.mcp_servers.name]";
     let Some(all) = value.get_ref().as_table() else {

@@ -63,10 +63,7 @@ fn ours(id: OutboundId, outbound: &Outbound, (to, number): (To, u64)) -> std::re
     }
 }
 
-fn theirs(
-    found: Option<(Address, ForeignId)>,
-    (to, number): (To, u64),
-) -> std::result::Result<(Address, Act), String> {
+fn theirs(found: Option<(Address, ForeignId)>, (to, number): (To, u64)) -> std::result::Result<(Address, Act), String> {
     match (found, to) {
         (Some(_), To::Edit) => Err(format!("Message #{number} is somebody else's: it can be reacted to, not edited")),
         (Some((address, id)), To::React) => Ok((address, Act::React(Said::Theirs(id)))),

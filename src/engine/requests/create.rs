@@ -93,8 +93,7 @@ fn decide_local(name: &str) -> String {
 /// A folder that no agent has or had: what an archived one left there is not for others.
 fn free_folder(cx: &Cx<'_>, txn: &Write<'_>, local: &str) -> Result<Option<Folder>> {
     let taken = |(_, agent): (AgentId, Agent)| agent.folder;
-    let taken: Vec<Folder> =
-        cx.db.agents.range(txn, ..)?.map(|row| row.map(taken)).collect::<Result<Vec<Folder>>>()?;
+    let taken: Vec<Folder> = cx.db.agents.range(txn, ..)?.map(|row| row.map(taken)).collect::<Result<Vec<Folder>>>()?;
     let names = (1..ALIKE_MAX).map(|n| if n == 1 { local.to_owned() } else { format!("{local}-{n}") });
     let mut folders = names.filter_map(|name| Folder::new(name).ok());
     if Folder::new(local).is_err() {

@@ -85,7 +85,11 @@ pub(super) fn tell_outcome(
         None => true,
     };
     let what = if said.request.is_some() { "Your request" } else { "Your message" };
-    if removed { Ok(()) } else { notice::tell_agent(cx, txn, session, &format!("{what} #{} was refused: {why}", said.number)) }
+    if removed {
+        Ok(())
+    } else {
+        notice::tell_agent(cx, txn, session, &format!("{what} #{} was refused: {why}", said.number))
+    }
 }
 
 /// Carries out what an agent asked for and somebody approved. Why it cannot be done any more, if it cannot: the approval
@@ -117,4 +121,3 @@ pub(super) fn denied(
 ) -> Result<()> {
     own::denied(cx, txn, &approval.about, why, effects)
 }
-

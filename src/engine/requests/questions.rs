@@ -61,12 +61,7 @@ pub(super) fn ask(
 }
 
 /// Somebody pressed a button of a question's card, or answered it in words.
-pub(in crate::engine) fn pressed(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: QuestionId,
-    press: &Press,
-) -> Result<Applied> {
+pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId, press: &Press) -> Result<Applied> {
     let Some(question) = cx.db.questions.get(txn, &id)? else { return Ok(undecided("This question is not known.")) };
     let here = press.at.channel == question.to.channel && press.at.platform_id == question.to.platform_id;
     let ours = here && press.by.channel() == &question.to.channel && press.button.nonce == question.nonce;
@@ -236,7 +231,8 @@ mod tests {
 
     #[test]
     fn an_operator_chooses_by_value_label_or_place() {
-        let option = |label: &str, value: &str| CardOption { label: label.into(), chosen: "".into(), value: value.into() };
+        let option =
+            |label: &str, value: &str| CardOption { label: label.into(), chosen: "".into(), value: value.into() };
         let options = [option("Yes", "2"), option("No", "no"), option("3", "three")];
         for (given, chosen) in
             [("2", Some("Yes")), ("No", Some("No")), ("no", Some("No")), ("1", Some("Yes")), ("3", Some("3"))]

@@ -32,15 +32,21 @@ fn replies(all: Vec<ExportedReply>) -> Export {
 
 #[test]
 fn answers_are_the_golden_files() {
-    for name in
-        ["reply.json", "reply-refused.json", "reply-question.json", "reply-timeout.json", "reply-submitted.json", "reply-said.json"]
-    {
+    for name in [
+        "reply.json",
+        "reply-refused.json",
+        "reply-question.json",
+        "reply-timeout.json",
+        "reply-submitted.json",
+        "reply-said.json",
+    ] {
         let golden = fixture_json(name);
         let request = golden["request_id"].as_str().unwrap();
         let answer = golden["error"].as_str().map_or(Ok(&golden["result"]), Err);
         let place = Place::new();
         place.mailboxes.export(&replies(vec![reply(request, answer)]), "UTC").unwrap();
-        let written: Value = serde_json::from_slice(&fs::read(place.host(&format!("reply/{request}.json"))).unwrap()).unwrap();
+        let written: Value =
+            serde_json::from_slice(&fs::read(place.host(&format!("reply/{request}.json"))).unwrap()).unwrap();
         assert_eq!(written, golden, "{name}");
     }
 }
@@ -85,10 +91,14 @@ fn the_golden_requests_are_understood() {
     let (asked, packages, server, agent) =
         (said("out-question.json"), said("out-packages.json"), said("out-server.json"), said("out-agent.json"));
     assert_eq!(asked.request.as_deref(), Some("rq-21"));
-    assert!(matches!(asked.wish, Wish::Request(Request::Question(question)) if question.options.len() == 2));
-    assert!(matches!(packages.wish, Wish::Request(Request::InstallPackages { packages, .. }) if packages.npm == ["@scope/pkg"]));
-    assert!(matches!(server.wish, Wish::Request(Request::AddMcpServer(server)) if server.env.len() == 2));
-    assert!(matches!(agent.wish, Wish::Request(Request::CreateAgent { name, .. }) if name == "Research Bot"));
+    let request = |said: Said| match said.wish {
+        Wish::Request(request) => *request,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(request(asked), Request::Question(question) if question.options.len() == 2));
+    assert!(matches!(request(packages), Request::InstallPackages { packages, .. } if packages.npm == ["@scope/pkg"]));
+    assert!(matches!(request(server), Request::AddMcpServer(server) if server.env.len() == 2));
+    assert!(matches!(request(agent), Request::CreateAgent { name, .. } if name == "Research Bot"));
     let (edit, reaction, unknown) = (said("out-edit.json"), said("out-reaction.json"), said("out-request.json"));
     assert_eq!((edit.wish, edit.text.as_str(), edit.request), (Wish::Edit(13), "better", None));
     assert_eq!((reaction.wish, reaction.text.as_str()), (Wish::React(12), "thumbs_up"));
@@ -100,7 +110,9 @@ fn the_golden_requests_are_understood() {
 #[test]
 fn an_agent_cannot_say_that_it_is_somebody_else() {
     let mut golden = fixture_json("out-peer.json");
-    for (key, value) in [("sender", json!("owner")), ("senderId", json!("telegram:1")), ("author", json!({"userId": "1"}))] {
+    for (key, value) in
+        [("sender", json!("owner")), ("senderId", json!("telegram:1")), ("author", json!({"userId": "1"}))]
+    {
         golden["content"][key] = value;
     }
     golden["content"]["senderName"] = json!("The boss");

@@ -10,7 +10,7 @@ fn wish_of(kind: OutKind, content: Value) -> (Wish, String) {
 
 fn asked(content: Value) -> Result<Request, String> {
     match wish_of(OutKind::System, content) {
-        (Wish::Request(request), _) => Ok(request),
+        (Wish::Request(request), _) => Ok(*request),
         (Wish::Impossible(why), _) => Err(why),
         other => panic!("{other:?}"),
     }
@@ -28,11 +28,13 @@ fn questions_are_normalised() {
     let Ok(Request::Question(question)) = asked(content) else { panic!() };
     assert_eq!((question.title.as_str(), question.body.as_str()), ("Deploy?", "Now\u{fffd}, or\nnever"));
     assert_eq!(question.timeout, Millis::new(1_500));
-    let options = [option_of("Yes", "Yes", "Yes"), option_of("No", "❌ No", "no"), option_of("Later", "Later", "Later")];
+    let options =
+        [option_of("Yes", "Yes", "Yes"), option_of("No", "❌ No", "no"), option_of("Later", "Later", "Later")];
     assert_eq!(question.options, options);
     let by_peer = json!({"type": "ask_question", "questionId": "q", "title": "T", "question": "Q", "options": ["a"]});
     let (wish, _) = wish_of(OutKind::ChatSdk, by_peer);
-    assert!(matches!(wish, Wish::Request(Request::Question(question)) if question.timeout == Millis::seconds(300)));
+    let Wish::Request(request) = wish else { panic!() };
+    assert!(matches!(*request, Request::Question(question) if question.timeout == Millis::seconds(300)));
 }
 
 #[test]
@@ -81,8 +83,12 @@ fn packages_servers_and_agents() {
     let server = asked(json!({"action": "add_mcp_server", "name": "files", "command": "mcp-files", "args": ["--all"],
         "env": {"KEY": "env:KEY", "A": "plain:text"}}));
     let Ok(Request::AddMcpServer(server)) = server else { panic!("{server:?}") };
-    let env = [("A".into(), EnvValue::Plain("plain:text".into())), ("KEY".into(), EnvValue::Reference("env:KEY".into()))];
-    assert_eq!((server.name.as_str(), server.command.as_str(), &*server.args), ("files", "mcp-files", &["--all".into()][..]));
+    let env =
+        [("A".into(), EnvValue::Plain("plain:text".into())), ("KEY".into(), EnvValue::Reference("env:KEY".into()))];
+    assert_eq!(
+        (server.name.as_str(), server.command.as_str(), &*server.args),
+        ("files", "mcp-files", &["--all".into()][..])
+    );
     assert_eq!(server.env, env);
     assert_eq!(
         asked(json!({"action": "create_agent", "name": " Research Bot ", "instructions": " "})),
@@ -101,10 +107,16 @@ fn every_wrong_request_says_why() {
         (json!({}), "a request needs an `action`"),
         (json!({"action": 7}), "a request needs an `action`"),
         (json!({"action": "format_disk"}), "unknown action `format_disk`"),
-        (json!({"action": "install_packages"}), "install_packages failed: at least one apt or npm package is required."),
+        (
+            json!({"action": "install_packages"}),
+            "install_packages failed: at least one apt or npm package is required.",
+        ),
         (json!({"action": "install_packages", "apt": "jq"}), "install_packages failed: apt is a list of texts."),
         (json!({"action": "install_packages", "apt": [1]}), "install_packages failed: apt is a list of texts."),
-        (json!({"action": "install_packages", "apt": ["Foo"]}), "install_packages failed: invalid apt package name \"Foo\"."),
+        (
+            json!({"action": "install_packages", "apt": ["Foo"]}),
+            "install_packages failed: invalid apt package name \"Foo\".",
+        ),
         (json!({"action": "add_mcp_server"}), "add_mcp_server failed: name and command are required."),
         (server(json!({"name": "a b"})), "add_mcp_server failed: a name has"),
         (server(json!({"name": "nanoclaw"})), "add_mcp_server failed: a name has"),
@@ -134,10 +146,16 @@ fn every_wrong_request_says_why() {
 #[test]
 fn edits_and_reactions_name_a_number() {
     let of = |content| wish_of(OutKind::ChatSdk, content);
-    let edit = |content: Value| json!({"operation": "edit"}).as_object().cloned().map(|mut fields| {
-        fields.extend(content.as_object().unwrap().clone());
-        of(Value::Object(fields))
-    }).unwrap();
+    let edit = |content: Value| {
+        json!({"operation": "edit"})
+            .as_object()
+            .cloned()
+            .map(|mut fields| {
+                fields.extend(content.as_object().unwrap().clone());
+                of(Value::Object(fields))
+            })
+            .unwrap()
+    };
     assert_eq!(edit(json!({"messageId": 7, "text": "new"})), (Wish::Edit(7), "new".into()));
     assert_eq!(edit(json!({"messageId": "#7", "markdown": "new"})), (Wish::Edit(7), "new".into()));
     for wrong in [json!({}), json!({"messageId": 7}), json!({"text": "x"}), json!({"messageId": "x", "text": "x"})] {
@@ -168,7 +186,9 @@ fn cards_have_a_text() {
     ] {
         assert_eq!(of(content.clone()), (Wish::Say, text.to_owned()), "{content}");
     }
-    for empty in [json!({"type": "card", "card": {}}), json!({"type": "card", "card": {"actions": [{"label": "No-link"}]}})] {
+    for empty in
+        [json!({"type": "card", "card": {}}), json!({"type": "card", "card": {"actions": [{"label": "No-link"}]}})]
+    {
         assert_eq!(of(empty).0, Wish::Impossible("the card has nothing to show".into()));
     }
 }

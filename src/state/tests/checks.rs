@@ -1,8 +1,8 @@
 //! The checker finds nothing in a world that agrees with itself, and each thing that does not.
 
 use crate::model::approval::ApprovalState;
-use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::delivery::OutState;
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::Session;
 use crate::model::{Awake, Timestamp};
@@ -260,10 +260,7 @@ fn questions_answers_and_messages_between_agents() {
         }
     };
     assert_eq!(after(hop(gone, 1)), ["messages ms8: refers to sessions_by_id se9, which is not there"]);
-    assert_eq!(
-        after(hop(SESSION, 0)),
-        ["messages ms8: said by an agent, and counts as no message between agents"]
-    );
+    assert_eq!(after(hop(SESSION, 0)), ["messages ms8: said by an agent, and counts as no message between agents"]);
     let carried = |db: &Tables, txn: &mut Write<'_>| {
         let mut row = db.outbound.require(txn, &OutboundId::new(10))?;
         row.state = OutState::Carried { at: at(8), message: Some(MessageId::new(99)) };
@@ -272,6 +269,9 @@ fn questions_answers_and_messages_between_agents() {
     };
     assert_eq!(
         after(carried),
-        ["outbound mo10: carried, and has an address on a channel", "outbound mo10: refers to messages ms99, which is not there"]
+        [
+            "outbound mo10: carried, and has an address on a channel",
+            "outbound mo10: refers to messages ms99, which is not there"
+        ]
     );
 }

@@ -209,7 +209,7 @@ pub(crate) fn claim(seq: u64, incarnation: u32) -> Found {
 pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> Found {
     let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
     files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
-    let answers = answers.into_iter().map(Answer::Read).collect();
+    let answers = answers.into_iter().map(|said| Answer::Read(Box::new(said))).collect();
     Found { record: Record::End { seq, also: vec![], incarnation, error: None, answers }, files }
 }
 

@@ -207,7 +207,9 @@ fn take(
         Line::Request(Ask { id, content, to, address }) if content.is_object() => {
             drop(asked.insert(report.ask(content, &target(to, address))?, id));
         }
-        Line::Request(_) => return Ok(Some(Err("the agent's program asked for something that is no object".to_owned()))),
+        Line::Request(_) => {
+            return Ok(Some(Err("the agent's program asked for something that is no object".to_owned())));
+        }
         Line::Progress => {}
         Line::Tool { name, timeout_ms, id } => {
             report.tool_started(id.as_deref().unwrap_or(&name), &name, timeout_ms)?

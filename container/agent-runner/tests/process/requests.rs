@@ -50,7 +50,9 @@ fn the_golden_requests() {
     bench.context = serde_json::from_value(fixture("context-minimal.json")).unwrap();
     bench.publish();
     let _runner = bench.start();
-    for (seen, name) in ["out-question.json", "out-packages.json", "out-server.json", "out-agent.json"].iter().enumerate() {
+    for (seen, name) in
+        ["out-question.json", "out-packages.json", "out-server.json", "out-agent.json"].iter().enumerate()
+    {
         let mut golden = fixture(name);
         let seq = 12 + 2 * seen as u64;
         bench.say(seq, &format!("!ask {}", golden["content"]));
