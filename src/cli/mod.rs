@@ -9,12 +9,14 @@ use crate::config::Paths;
 
 mod agents;
 mod apply;
+mod approvals;
 mod backup;
 mod change;
 mod chat;
 mod chats;
 mod check;
 mod configuration;
+mod decide;
 mod destinations;
 mod doctor;
 mod dropped;
@@ -25,6 +27,7 @@ mod local;
 mod out;
 mod progress;
 mod purge;
+mod questions;
 mod rows;
 mod serve;
 mod sessions;
@@ -100,6 +103,12 @@ enum Command {
     /// List, add and remove where agents may write
     #[command(subcommand)]
     Destinations(destinations::DestinationsCommand),
+    /// List, show and decide what somebody has to decide
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    /// List, show and answer what agents ask people
+    #[command(subcommand)]
+    Questions(questions::QuestionsCommand),
     /// List and show sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -217,6 +226,8 @@ fn run(cli: Cli) -> Done {
         Command::Roles(command) => users::roles(&paths, &command, json),
         Command::Members(command) => users::members(&paths, &command, json),
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
+        Command::Approvals(command) => approvals::approvals(&paths, &command, json),
+        Command::Questions(command) => questions::questions(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

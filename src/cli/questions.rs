@@ -144,7 +144,11 @@ fn shown(db: &Tables, txn: &Read<'_>, id: QuestionId, row: Question) -> Result<Q
 
 fn print_list(found: &[QuestionJson], all: bool) -> Done {
     if found.is_empty() {
-        return out::line(if all { "nobody ever asked" } else { "nobody waits for an answer; --all shows older questions" });
+        return out::line(if all {
+            "nobody ever asked"
+        } else {
+            "nobody waits for an answer; --all shows older questions"
+        });
     }
     let row = |question: &QuestionJson| {
         let choices: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();

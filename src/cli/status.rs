@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Done, Failure, out, rows, words};
 use crate::config::Paths;
+use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
 use crate::model::entity::{Hold, ProviderKind};
 use crate::model::id::MessageId;
@@ -26,10 +27,21 @@ struct Status {
     messages: MessageCounts,
     outbound: OutboundCounts,
     dropped: u64,
+    /// What somebody has to decide.
+    approvals: ApprovalCounts,
     /// The message that has waited longest; null if none waits.
     oldest_pending: Option<PendingStatus>,
     store: StoreStatus,
     warnings: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct ApprovalCounts {
+    open: u64,
+    /// Open ones whose card nobody has seen.
+    unsent: u64,
+    /// Messages that wait for decisions.
+    held: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -195,6 +207,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         },
         outbound: outbound(db, txn)?,
         dropped: db.dropped.len(txn)?,
+        approvals: approvals(db, txn)?,
         oldest_pending: oldest_pending(db, txn)?,
         store: StoreStatus::default(),
         warnings,
@@ -271,6 +284,16 @@ fn outbound(db: &Tables, txn: &Read<'_>) -> Result<OutboundCounts, state::Error>
     })
 }
 
+fn approvals(db: &Tables, txn: &Read<'_>) -> Result<ApprovalCounts, state::Error> {
+    let mut counts = ApprovalCounts { held: db.held.len(txn)?, ..ApprovalCounts::default() };
+    for row in db.approvals_due.iter(txn)? {
+        let ((_, id), ()) = row?;
+        counts.open += 1;
+        counts.unsent += u64::from(matches!(db.approvals.require(txn, &id)?.state, ApprovalState::Unsent { .. }));
+    }
+    Ok(counts)
+}
+
 /// Megabytes for people.
 fn megabytes(bytes: u64) -> String {
     match bytes {
@@ -302,6 +325,11 @@ fn print_summary(status: &Status) -> Done {
         out::line(&format!("          {count} lanes wait: {why}"))?;
     }
     out::line(&format!("refused   {}", status.dropped))?;
+    let ApprovalCounts { open, unsent, held } = status.approvals;
+    if open > 0 {
+        let hint = "see `hearth approvals list`";
+        out::line(&format!("approvals {open} open, {unsent} not shown to anybody yet, {held} messages wait: {hint}"))?;
+    }
     if let Some(oldest) = &status.oldest_pending {
         let PendingStatus { message, agent, since, .. } = oldest;
         out::line(&format!("oldest    {message} has waited for {agent} since {since}"))?;

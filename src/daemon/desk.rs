@@ -84,6 +84,7 @@ impl Daemon {
             Request::Inject { event, dry_run } => Some(self.inject(&event, dry_run).await),
             Request::Change(change) => Some(self.change(&change).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
+            Request::Decide { matter, value } => Some(self.decide(&matter, value).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
             Request::Attach { agent } => match self.attach(agent, responses, uid).await {
@@ -141,6 +142,16 @@ impl Daemon {
         };
         match swept {
             Ok(Reply::Swept(caused)) => Response::Swept(SweptJson::from(caused.as_slice())),
+            other => not_done(other),
+        }
+    }
+
+    async fn decide(&self, matter: &str, value: String) -> Response {
+        let Ok(matter) = matter.parse() else {
+            return refused("invalid", format!("`{matter}` is nothing that is asked; write an id like ap3"));
+        };
+        match self.submit(Input::Decide(matter, value), false).await {
+            Ok(Reply::Answered { decided, text }) => Response::Answered { decided, text },
             other => not_done(other),
         }
     }

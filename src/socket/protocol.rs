@@ -38,6 +38,13 @@ pub enum Request {
         /// Only say what it would cause.
         dry_run: bool,
     },
+    /// Decide something that was asked by card, as the operator.
+    Decide {
+        /// What: `ap3` or `qu7`.
+        matter: String,
+        /// The value of an option, its label or its number.
+        value: String,
+    },
     /// What the daemon knows of itself.
     Status,
     /// Talk to an agent from here on; the chat is wired if it is not.
@@ -86,6 +93,13 @@ pub enum Response {
     Configured(ConfiguredJson),
     /// What a sweep causes.
     Swept(SweptJson),
+    /// What became of a decision.
+    Answered {
+        /// Whether it decided something.
+        decided: bool,
+        /// What to tell.
+        text: String,
+    },
     /// What the daemon knows of itself.
     Status(DaemonStatus),
     /// The chat is there.

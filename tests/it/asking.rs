@@ -71,7 +71,7 @@ fn an_answer_finds_the_agent_through_a_restart() {
     let answered = host.run(&["questions", "answer", "qu1", "1"], b"");
     assert_eq!(answered.code, Some(0), "without a daemon, too: {answered:#?}");
     host.start();
-    let outcome = wait_for("the answer, in either way", || {
+    wait_for("the answer, in either way", || {
         let bodies = host.rows("bodies");
         let told = bodies
             .iter()
@@ -79,7 +79,6 @@ fn an_answer_finds_the_agent_through_a_restart() {
         let read = host.said().iter().any(|text| text.contains("operator"));
         (told || read).then_some(())
     });
-    assert_eq!(outcome, ());
     host.check();
 }
 

@@ -1,5 +1,6 @@
 //! The commands as people type them: the real program, on a stopped store and beside a daemon.
 
+mod approvals;
 mod program;
 
 use program::{Program, masked};

@@ -422,7 +422,7 @@ fn new_agents_are_approved_and_made_in_one_step() {
         assert!(matches!(reply(&world, "c"), Some(Ok(_))), "{name}");
         decide(&mut world, "approve");
         assert_eq!(world.read(|db, txn| db.agents.len(txn)), before + 1);
-        let (_, child) = world.read(|db, txn| Ok(db.agents.iter(txn)?.last().unwrap()?));
+        let (_, child) = world.read(|db, txn| db.agents.iter(txn)?.last().unwrap());
         assert_eq!((child.folder.as_str(), child.settings.name.as_str()), (folder, name));
         assert_eq!(child.settings.instructions.as_deref(), Some("Find things out."));
         assert_eq!((child.settings.trust, child.settings.unconfined), (Trust::Untrusted, false));
@@ -472,7 +472,7 @@ fn a_new_agent_never_gets_the_folder_of_an_archived_one() {
     world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
     ask(&mut world, "c", create("Scout"));
     decide(&mut world, "approve");
-    let (_, child) = world.read(|db, txn| Ok(db.agents.iter(txn)?.last().unwrap()?));
+    let (_, child) = world.read(|db, txn| db.agents.iter(txn)?.last().unwrap());
     assert_eq!(child.folder.as_str(), "scout-2");
 }
 

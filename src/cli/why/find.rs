@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::Timestamp;
 use crate::model::address::ForeignId;
-use crate::model::id::{BodyId, DropId, MessageId};
+use crate::model::id::{ApprovalId, BodyId, DropId, MessageId};
 use crate::model::message::{Body, Drop};
 use crate::state::{self, ForeignKey, Read, Tables};
 
 /// Messages and refusals that a search looks at.
 const LOOKED_AT_MAX: u64 = 20_000;
+/// Messages that wait for decisions and are looked at.
+const HELD_MAX: usize = 20_000;
 /// Events that one answer explains.
 const HITS_MAX: usize = 20;
 /// Messages of one event that are looked for beside the one that was found.
@@ -27,13 +30,18 @@ pub(super) enum Query {
     Latest,
 }
 
-/// One event: the messages it became and the refusals of it.
+/// A message that waits for a decision.
+pub(super) type HeldKey = (ApprovalId, BodyId);
+
+/// One event: the messages it became, the refusals of it, and the decision it waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hit {
     /// Ascending.
     pub(super) messages: Vec<MessageId>,
     /// Ascending.
     pub(super) drops: Vec<DropId>,
+    /// What waits.
+    pub(super) held: Option<HeldKey>,
 }
 
 /// The answer of a search.
@@ -59,11 +67,15 @@ pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search,
             let same = |id: &Option<ForeignId>| id.as_ref().is_some_and(|id| id.as_str() == text);
             let mut search = messages(db, txn, |body| same(&body.platform_message))?;
             drops(db, txn, &mut search, |drop| same(&drop.platform_message))?;
+            held(db, txn, &mut search, |body| same(&body.platform_message))?;
             Ok(search)
         }
         Query::Words(words) => {
             let words = words.to_lowercase();
-            messages(db, txn, |body| body.content.text.to_lowercase().contains(&words))
+            let has = |body: &Body| body.content.text.to_lowercase().contains(&words);
+            let mut search = messages(db, txn, has)?;
+            held(db, txn, &mut search, has)?;
+            Ok(search)
         }
         Query::Latest => latest(db, txn),
     }
@@ -72,6 +84,12 @@ pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search,
 fn latest(db: &Tables, txn: &Read<'_>) -> Result<Search, state::Error> {
     let message = db.messages.last(txn, ..)?;
     let refusal = db.dropped.last(txn, ..)?;
+    let newest = message.as_ref().map(|(_, message)| message.stored).max(refusal.as_ref().map(|(_, drop)| drop.at));
+    if let Some((stored, key)) = newest_held(db, txn)?
+        && newest.is_none_or(|newest| stored > newest)
+    {
+        return Ok(Search { hits: vec![Hit { held: Some(key), ..Hit::default() }], cut: false });
+    }
     let hit = match (message, refusal) {
         (Some((_, message)), Some((id, drop))) if drop.at > message.stored => alike(db, txn, id, &drop)?,
         (None, Some((id, drop))) => alike(db, txn, id, &drop)?,
@@ -114,11 +132,50 @@ fn drops(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Drop
         let place = groups.iter_mut().find(|(first, _)| same_event(first, &drop));
         match place {
             Some((_, hit)) => hit.drops.insert(0, id),
-            None => groups.push((drop, Hit { messages: Vec::new(), drops: vec![id] })),
+            None => groups.push((drop, Hit { drops: vec![id], ..Hit::default() })),
         }
     }
     search.hits.extend(groups.into_iter().map(|(_, hit)| hit));
     Ok(())
+}
+
+/// Adds events that wait for a decision and are nowhere else yet, the newest first.
+fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body) -> bool) -> Result<(), state::Error> {
+    let known: BTreeSet<BodyId> = search.hits.iter().filter_map(|hit| hit.held).map(|(_, body)| body).collect();
+    let mut found = Vec::new();
+    for row in db.held.iter(txn)?.take(HELD_MAX) {
+        let (key, _) = row?;
+        if !known.contains(&key.1) && db.bodies.get(txn, &key.1)?.is_some_and(|body| wanted(&body)) {
+            found.push((key.1, key));
+        }
+    }
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    let hits = found.into_iter().map(|(_, key)| Hit { held: Some(key), ..Hit::default() });
+    search.hits.splice(0..0, hits.take(HITS_MAX));
+    Ok(())
+}
+
+/// The decision that a body waits for.
+fn waiting(db: &Tables, txn: &Read<'_>, body: BodyId) -> Result<Option<HeldKey>, state::Error> {
+    for row in db.held.iter(txn)?.take(HELD_MAX) {
+        let (key, _) = row?;
+        if key.1 == body {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// What came last of what waits for a decision.
+fn newest_held(db: &Tables, txn: &Read<'_>) -> Result<Option<(Timestamp, HeldKey)>, state::Error> {
+    let mut newest: Option<(Timestamp, HeldKey)> = None;
+    for row in db.held.iter(txn)?.take(HELD_MAX) {
+        let (key, held) = row?;
+        if newest.is_none_or(|(_, (_, body))| key.1 > body) {
+            newest = Some((held.stored, key));
+        }
+    }
+    Ok(newest)
 }
 
 /// The newest refusals that are wanted, newest first; whether there are older ones that were not looked at.
@@ -183,7 +240,8 @@ fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Erro
     }
     all.extend(remembered(db, txn, &body)?);
     let drops = refusals(db, txn, &body, message.stored)?;
-    Ok(Hit { messages: all.into_iter().collect(), drops })
+    let held = waiting(db, txn, message.body)?;
+    Ok(Hit { messages: all.into_iter().collect(), drops, held })
 }
 
 fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {
@@ -194,12 +252,7 @@ fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>
 }
 
 /// Refusals of the same event by other wirings; those without a platform's id are known by their time.
-fn refusals(
-    db: &Tables,
-    txn: &Read<'_>,
-    body: &Body,
-    stored: crate::model::Timestamp,
-) -> Result<Vec<DropId>, state::Error> {
+fn refusals(db: &Tables, txn: &Read<'_>, body: &Body, stored: Timestamp) -> Result<Vec<DropId>, state::Error> {
     let Some(source) = &body.source else { return Ok(Vec::new()) };
     let (rows, _) = newest_drops(db, txn, |_, drop| {
         let place = drop.channel == source.channel && drop.platform_id == source.platform_id;

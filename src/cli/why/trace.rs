@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::find::Hit;
-use crate::cli::{rows, words};
+use super::find::{HeldKey, Hit};
+use crate::cli::{approvals, rows, words};
 use crate::model::Timestamp;
+use crate::model::address::{ChannelName, ForeignId};
+use crate::model::approval::{ApprovalState, Matters};
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
 use crate::model::journal::Event;
-use crate::model::message::{Body, Due, Message, MessageState};
-use crate::state::{self, Read, Tables};
+use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
+use crate::state::{self, ForeignKey, Read, Tables};
 
 /// Answers and journal entries of one message that are shown.
 const ROWS_MAX: usize = 1_000;
@@ -42,7 +44,7 @@ pub(super) struct EventJson {
 pub(super) struct WiringJson {
     /// Null for a refusal that concerned all of them.
     pub(super) agent: Option<String>,
-    /// `engaged`, `accumulated`, `refused` or `no_record`.
+    /// `engaged`, `accumulated`, `held`, `refused` or `no_record`.
     pub(super) decision: &'static str,
     pub(super) reason: Option<String>,
     pub(super) words: String,
@@ -91,10 +93,14 @@ pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &Hit) -> Result<EventJson,
     for id in &hit.messages {
         trace.message(*id)?;
     }
+    if let Some(key) = &hit.held {
+        trace.held(*key)?;
+    }
     for id in &hit.drops {
         let Some(drop) = db.dropped.get(txn, id)? else { continue };
         trace.refusal(&drop)?;
     }
+    trace.decision(hit)?;
     if hit.drops.is_empty() || !hit.messages.is_empty() {
         trace.silent_wirings(hit)?;
     }
@@ -145,6 +151,67 @@ impl Trace<'_, '_> {
             tries: message.tries,
             answers,
         });
+        Ok(())
+    }
+
+    /// The event, or a part of it, waits for a decision.
+    fn held(&mut self, key: HeldKey) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let (Some(held), Some(body)) = (db.held.get(txn, &key)?, db.bodies.get(txn, &key.1)?) else { return Ok(()) };
+        self.head(&body, held.stored);
+        let id = key.0;
+        let reason = match db.approvals.get(txn, &id)?.map(|approval| approval.about) {
+            Some(Matters::Channel { .. }) => Reason::ChannelHeld,
+            _ => Reason::SenderHeld,
+        };
+        self.step(held.stored, None, format!("waits for a decision: {id}"));
+        let words = format!("{id}: {}", words::reason(reason));
+        let agents = match held.agents.as_slice() {
+            [] => vec![None],
+            agents => agents.iter().map(|agent| rows::folder(db, txn, *agent).map(Some)).collect::<Result<_, _>>()?,
+        };
+        for agent in agents {
+            let (reason, words) = (Some(reason.to_string()), words.clone());
+            self.event.wirings.push(WiringJson { agent, decision: "held", reason, words, message: None });
+        }
+        Ok(())
+    }
+
+    /// The decision that the event waited for, or waits for.
+    fn decision(&mut self, hit: &Hit) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let seen = match (hit.messages.first(), hit.drops.first()) {
+            (Some(id), _) => {
+                let body = db.messages.get(txn, id)?.map(|message| message.body);
+                let body = body.map(|id| db.bodies.get(txn, &id)).transpose()?.flatten();
+                match body.map(|body| (body.source, body.platform_message)) {
+                    Some((Some(at), Some(message))) => seen(db, txn, (&at.channel, &at.platform_id, &message))?,
+                    _ => None,
+                }
+            }
+            (None, Some(id)) => match db.dropped.get(txn, id)? {
+                Some(drop) => match &drop.platform_message {
+                    Some(message) => seen(db, txn, (&drop.channel, &drop.platform_id, message))?,
+                    None => None,
+                },
+                None => None,
+            },
+            (None, None) => None,
+        };
+        let Some((seen, id)) = seen.and_then(|seen| seen.held.map(|id| (seen, id))) else { return Ok(()) };
+        if hit.held.is_none() {
+            self.step(seen.at, None, format!("waited for a decision: {id}"));
+        }
+        let Some(approval) = db.approvals.get(txn, &id)? else { return Ok(()) };
+        let at = match &approval.state {
+            ApprovalState::Approved { at, .. }
+            | ApprovalState::Rejected { at, .. }
+            | ApprovalState::Expired { at }
+            | ApprovalState::Superseded { at, .. } => *at,
+            ApprovalState::Unsent { .. } | ApprovalState::Pending | ApprovalState::Naming { .. } => return Ok(()),
+        };
+        let words = approvals::state_words(&approval.state).unwrap_or_default();
+        self.step(at, None, format!("{id} was {}: {words}", approval.state.as_str()));
         Ok(())
     }
 
@@ -320,6 +387,16 @@ impl Trace<'_, '_> {
             None => "no incarnation of its session runs: it waits for a place, or for the daemon".to_owned(),
         }))
     }
+}
+
+fn seen(
+    db: &Tables,
+    txn: &Read<'_>,
+    (channel, chat, message): (&ChannelName, &ForeignId, &ForeignId),
+) -> Result<Option<Seen>, state::Error> {
+    let (channel, chat) = ForeignKey::chat(channel, chat);
+    let seen = db.seen.get(txn, &(channel, chat, ForeignKey::of(message)))?;
+    Ok(seen.filter(|seen| seen.platform_message == *message))
 }
 
 fn incarnation(author: &Author) -> Option<u32> {

@@ -2,9 +2,9 @@
 
 use super::outcome::{self, Choice};
 use super::press::decidable;
-use super::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT};
+use super::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT, one_line};
 use crate::engine::{Applied, Cx, Result, requests};
-use crate::model::approval::Decider;
+use crate::model::approval::{Approval, Decider, Matters};
 use crate::model::card::{CardOption, Matter};
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
@@ -28,9 +28,12 @@ fn on_approval(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, value: &str) ->
             }
         });
     };
-    let option = match decide_option(&approval.options, value) {
-        Ok(option) => option,
-        Err(why) => return Ok(Applied::refused("invalid", format!("{id}: {why}"))),
+    let option = match unlisted_agent(cx, txn, &approval, value)? {
+        Some(option) => option,
+        None => match decide_option(&approval.options, value) {
+            Ok(option) => option,
+            Err(why) => return Ok(Applied::refused("invalid", format!("{id}: {why}"))),
+        },
     };
     let mut effects = Vec::new();
     let choice = Choice { id, approval, option, by: Decider::Operator, at: None };
@@ -39,6 +42,18 @@ fn on_approval(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, value: &str) ->
         Err(why) => (false, why),
     };
     Ok(Applied::new(Reply::Answered { decided, text }, effects))
+}
+
+/// An agent for which there was no room on the card.
+fn unlisted_agent(cx: &Cx<'_>, txn: &Write<'_>, approval: &Approval, value: &str) -> Result<Option<CardOption>> {
+    let chat = matches!(approval.about, Matters::Channel { .. });
+    let Some(id) = value.strip_prefix(CONNECT).and_then(|id| id.parse().ok()).filter(|_| chat) else { return Ok(None) };
+    let agent = cx.db.agents.get(txn, &id)?.filter(|agent| agent.archived.is_none());
+    Ok(agent.map(|agent| CardOption {
+        label: agent.settings.name.clone(),
+        chosen: format!("✅ Connected to {}", one_line(&agent.settings.name, 64)),
+        value: value.to_owned(),
+    }))
 }
 
 /// The option that somebody means. `approve` means the only agent where agents are to choose from, `reject` none of them;

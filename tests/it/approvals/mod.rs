@@ -1,6 +1,7 @@
 //! Approvals over the whole engine: who is asked and where, presses, strangers, unknown chats, answers in words.
 
 mod approvers;
+mod chance;
 mod channels;
 mod ground;
 mod presses;

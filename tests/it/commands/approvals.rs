@@ -1,0 +1,119 @@
+//! `hearth approvals` as people type it, and what `why` and `status` say of what waits.
+
+use super::program::{Program, masked};
+
+const FILE: &str = r#"schema = 1
+[[agents]]
+folder = "andy"
+name = "Andy"
+[[agents]]
+folder = "bob"
+[[users]]
+id = "terminal:4242"
+roles = ["owner"]
+[[chats]]
+channel = "net"
+platform_id = "1"
+name = "Family"
+[[chats.wirings]]
+agent = "andy"
+engage = "pattern"
+pattern = "."
+"#;
+
+fn event(id: &str, chat: &str, who: &str, text: &str) -> String {
+    serde_json::json!({
+        "channelType": "net", "platformId": chat,
+        "message": {
+            "id": id, "isMention": true, "timestamp": "2026-04-20T12:00:00Z",
+            "content": { "text": text, "senderId": who, "senderName": "Ann" },
+        },
+    })
+    .to_string()
+}
+
+fn json(program: &Program, args: &[&str]) -> serde_json::Value {
+    let told = program.run(args);
+    serde_json::from_str(&told.out).unwrap_or_else(|error| panic!("{error}: {told:?}"))
+}
+
+/// The same on a stopped store and through a daemon.
+fn walk(program: &Program) {
+    let file = program.file("hearth.toml", FILE);
+    program.run(&["apply", &file]);
+    assert_eq!(program.run(&["approvals", "list"]).out, "nothing waits for a decision\n");
+    for (id, who) in [("m1", "s1"), ("m2", "s1"), ("m3", "s2")] {
+        let told = program.run_with(&["inject"], &event(id, "1", who, &format!("words {id}")));
+        assert!(told.out.contains(r#""outcome":"held","reason":"unknown_sender_request_approval""#), "{told:?}");
+    }
+    program.run_with(&["inject"], &event("m4", "2", "s3", "a new chat"));
+    let listed = json(program, &["approvals", "list", "--json"]);
+    let row = |n: usize, key: &str| listed["approvals"][n][key].clone();
+    assert_eq!(row(0, "about"), "net:s1 (Ann) wants to talk to andy in net/1");
+    assert_eq!((row(0, "held"), row(1, "held")), (2.into(), 1.into()));
+    assert_eq!((row(0, "approver"), row(2, "kind")), ("terminal:4242".into(), "channel".into()));
+    assert_eq!(row(2, "about"), "net:s3 (Ann) addressed the bot in net/2, where nobody listens");
+    let shown = json(program, &["approvals", "show", "ap1", "--json"]);
+    assert_eq!(shown["options"][1], serde_json::json!({ "label": "Deny", "value": "reject" }));
+    assert_eq!(shown["messages"][1]["text"], "words m2");
+    let held = json(program, &["why", "m1", "--json"]);
+    assert_eq!(held["events"][0]["wirings"][0]["decision"], "held");
+    assert_eq!(json(program, &["status", "--json"])["approvals"]["held"], 4);
+
+    for (args, code, expected) in [
+        (&["approvals", "show", "ap9"][..], 1, "there is no approval ap9"),
+        (&["approvals", "approve", "ap9"], 1, "there is no approval ap9"),
+        (&["approvals", "approve", "3"], 2, "`3` is not an id like ap12"),
+        (&["approvals", "approve", "ap3"], 1, "ap3: `approve` is no choice; choose one of"),
+        (&["approvals", "approve", "ap3", "--agent", "nobody"], 1, "there is no agent nobody"),
+        (&["approvals", "approve", "ap3", "--agent", "bob", "--new", "X"], 2, "cannot be used with"),
+        (&["approvals", "approve", "ap3", "--new", " "], 1, "That is no name"),
+        (&["approvals", "approve", "ap1"], 0, "ap1 ✅ Allowed"),
+        (&["approvals", "approve", "ap1"], 1, "ap1 is approved: nothing to decide"),
+        (&["approvals", "reject", "ap2"], 0, "ap2 ❌ Denied"),
+        (&["approvals", "approve", "ap3", "--agent", "bob"], 0, "ap3 ✅ Connected to bob"),
+        (&["approvals", "list"], 0, "nothing waits for a decision"),
+        (&["members", "list"], 0, " andy   net:s1"),
+        (&["dropped"], 0, "somebody decided against it"),
+        (&["check"], 0, "the store is sound"),
+    ] {
+        let told = program.run(args);
+        assert_eq!(told.code, code, "{args:?}: {told:?}");
+        let text = if code == 0 { &told.out } else { &told.err };
+        assert!(text.contains(expected), "{args:?}\n{text}");
+    }
+    let all = json(program, &["approvals", "list", "--all", "--json"]);
+    let states: Vec<_> = all["approvals"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    assert_eq!(states, ["approved", "rejected", "approved"]);
+    let why = program.run(&["why", "m1"]).out;
+    assert!(why.contains("waited for a decision: ap1") && why.contains("ap1 was approved: by the operator"), "{why}");
+    let why = program.run(&["why", "m3"]).out;
+    assert!(why.contains("ap2 was rejected: by the operator"), "{why}");
+}
+
+#[test]
+fn approvals_are_decided_on_a_stopped_store() {
+    let program = Program::new();
+    assert_eq!(program.run(&["approvals", "approve", "ap1"]).code, 1);
+    assert!(!program.has_store(), "deciding makes no store");
+    walk(&program);
+}
+
+#[test]
+fn approvals_are_decided_through_a_daemon() {
+    let program = Program::new();
+    let _daemon = program.daemon();
+    walk(&program);
+}
+
+#[test]
+fn what_waits_is_explained() {
+    let program = Program::new();
+    let file = program.file("hearth.toml", FILE);
+    program.run(&["apply", &file]);
+    program.run_with(&["inject"], &event("m1", "1", "s1", "hello"));
+    insta::assert_snapshot!("approvals_show", masked(&program.run(&["approvals", "show", "ap1"]).out));
+    insta::assert_snapshot!("why_held", masked(&program.run(&["why", "latest"]).out));
+    let status = program.run(&["status"]).out;
+    assert!(status.contains("approvals 1 open, 1 not shown to anybody yet, 1 messages wait"), "{status}");
+}
