@@ -106,7 +106,7 @@ pub(super) fn close(
     let limit = cx.policy.rows_per_input / 4; // what is given back changes a few rows each
     let mut worked_on = false;
     let claims = cx.db.claims.collect_prefix(txn, &session, limit)?;
-    let more = claims.len() >= limit;
+    let (more, unfinished) = (claims.len() >= limit, !claims.is_empty());
     for (_, message) in claims {
         worked_on |= give_back(cx, txn, (message, number), (lost, &exit), effects)?.trigger;
     }
@@ -128,7 +128,7 @@ pub(super) fn close(
     cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
     cx.db.live.delete(txn, &session)?;
     sessions::update(cx, txn, session, |row| row.live = None)?;
-    replies::forget(cx, txn, session, effects)?;
+    replies::forget(cx, txn, (session, unfinished), effects)?;
     places::fill(cx, txn, effects)
 }
 

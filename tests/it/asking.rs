@@ -107,7 +107,12 @@ fn two_agents_stop_talking_to_each_other() {
     host.inject("m1", "!to scout ping");
     let drop = wait_for("the refusal", || host.rows("dropped").pop());
     assert_eq!(drop["value"]["reason"], "TooManyHops");
-    host.wait_settled();
+    // What is told to an agent among its context waits for its next turn.
+    wait_for("every turn to end", || {
+        let ended =
+            |row: &Value| row["value"]["trigger"] == json!(false) || row["value"]["state"].get("Completed").is_some();
+        host.rows("messages").iter().all(ended).then_some(())
+    });
     let peers = host.rows("messages").into_iter().filter(|row| !row["value"]["from"].is_null()).count();
     assert_eq!(peers, 10);
     let dropped = host.done(&["dropped"], b"");

@@ -246,6 +246,37 @@ fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     assert!(world.outside.inbox[&S].contains_key(&message.seq), "the next incarnation has it");
 }
 
+/// The incarnation dies between the answer and reading it: what a person said goes along with the turn that is begun again.
+#[test]
+fn an_answer_that_nobody_has_read_is_not_lost() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    assert!(press(&mut world, "net:ann", 0).0);
+    world.outside.running.clear();
+    world.put(gone(S, 1, Exit::Signal(9)));
+    world.settle();
+    let (note, body) = newest(&world);
+    assert!(!note.trigger);
+    assert_eq!(body.content.text, "You asked: Deploy?\nTo production\nThe answer of net:ann: Yes (yes)");
+    world.pass(Millis::seconds(6));
+    world.sweep();
+    world.settle();
+    assert!(world.outside.inbox[&S].contains_key(&note.seq), "it goes along with the message that comes back");
+}
+
+/// The agent did not wait: what a person says then is a message, whether the incarnation lives or not.
+#[test]
+fn an_answer_after_the_turn_is_a_message() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    assert!(press(&mut world, "net:ann", 0).0);
+    assert_eq!(reply(&world, "q"), None);
+    let (message, body) = newest(&world);
+    assert!(message.trigger && body.content.text.ends_with("The answer of net:ann: Yes (yes)"));
+}
+
 #[test]
 fn the_operator_answers_by_command() {
     let mut world = working();

@@ -158,10 +158,7 @@ fn answered(
     if question.state != QuestionState::Open || question.expires <= cx.now.wall {
         return Ok(undecided("This question is closed."));
     }
-    let who = match &by {
-        Decider::Person(user) => user.to_string(),
-        Decider::Operator => "operator".to_owned(),
-    };
+    let who = name(&by);
     let value = option.value.clone();
     let question = close(cx, txn, (id, question), QuestionState::Answered { by, value, at: cx.now.wall })?;
     if let Some(card) = question.card {
@@ -172,13 +169,35 @@ fn answered(
         ("label", Field::Text(&option.label)),
         ("userId", Field::Text(&who)),
     ]);
-    if !replies::answer(cx, txn, &asker(&question), Ok(answer), &mut effects)? && talks(cx, txn, &question)? {
-        let meant = if option.value == option.label { String::new() } else { format!(" ({})", option.value) };
-        let text = format!("{}\nThe answer of {who}: {}{meant}", quoted(&question), option.label);
-        notice::wake_agent(cx, txn, question.session, &text, &mut effects)?;
+    let read = replies::answer_question(cx, txn, &asker(&question), (answer, id), &mut effects)?;
+    if !read && talks(cx, txn, &question)? {
+        notice::wake_agent(cx, txn, question.session, &told(&question), &mut effects)?;
     }
     let text = format!("{}: {}", question.title, option.chosen);
     Ok(Applied::new(Reply::Answered { decided: true, text }, effects))
+}
+
+/// Leaves an answer that nobody may have read among the context of the next turn.
+pub(super) fn leave_answer(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId) -> Result<()> {
+    match cx.db.questions.get(txn, &id)? {
+        Some(question) if talks(cx, txn, &question)? => notice::tell_agent(cx, txn, question.session, &told(&question)),
+        _ => Ok(()),
+    }
+}
+
+/// Question and answer in words.
+fn told(question: &Question) -> String {
+    let QuestionState::Answered { by, value, .. } = &question.state else { return quoted(question) };
+    let label = question.options.iter().find(|option| option.value == *value).map_or("", |option| &option.label);
+    let meant = if value == label { String::new() } else { format!(" ({value})") };
+    format!("{}\nThe answer of {}: {label}{meant}", quoted(question), name(by))
+}
+
+fn name(by: &Decider) -> String {
+    match by {
+        Decider::Person(user) => user.to_string(),
+        Decider::Operator => "operator".to_owned(),
+    }
 }
 
 /// Ends a question without an answer. An incarnation that is gone waits for nothing: the next one may read of it.

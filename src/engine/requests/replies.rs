@@ -1,10 +1,11 @@
 //! Answers to what agents ask of Hearth: rows as long as the incarnation that asked lives, and with them files.
 
+use super::questions;
 use crate::engine::{Cx, Result, export, readable, sessions};
 use crate::model::approval::HostReply;
 use crate::model::content::RawJson;
 use crate::model::effect::{Effect, Export, ExportedReply};
-use crate::model::id::SessionId;
+use crate::model::id::{QuestionId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::state::{Text, Write};
 
@@ -32,6 +33,31 @@ pub(in crate::engine) fn answer(
     answer: std::result::Result<RawJson, String>,
     effects: &mut Vec<Effect>,
 ) -> Result<bool> {
+    put(cx, txn, asker, (answer, None), effects)
+}
+
+/// Gives a person's answer to a turn that waits for it. False if none does: the incarnation that asked is gone, or has
+/// ended its turn.
+pub(in crate::engine) fn answer_question(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    asker: &Asker,
+    (answer, question): (RawJson, QuestionId),
+    effects: &mut Vec<Effect>,
+) -> Result<bool> {
+    match cx.db.claims.first_in(txn, &asker.session)? {
+        Some(_) => put(cx, txn, asker, (Ok(answer), Some(question)), effects),
+        None => Ok(false),
+    }
+}
+
+fn put(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    asker: &Asker,
+    (answer, question): (std::result::Result<RawJson, String>, Option<QuestionId>),
+    effects: &mut Vec<Effect>,
+) -> Result<bool> {
     let Asker { session, incarnation, number, .. } = *asker;
     if !reads(cx, txn, session, incarnation)? {
         return Ok(false);
@@ -43,7 +69,7 @@ pub(in crate::engine) fn answer(
     {
         cx.db.replies.delete(txn, &oldest)?;
     }
-    cx.db.replies.put(txn, &(session, name), &HostReply { incarnation, number, answer })?;
+    cx.db.replies.put(txn, &(session, name), &HostReply { incarnation, number, question, answer })?;
     export(cx, txn, session, effects).map(|()| true)
 }
 
@@ -61,19 +87,23 @@ pub(in crate::engine) fn of(
         .collect())
 }
 
-/// Forgets the answers to an incarnation that is gone, and removes their files.
+/// Forgets the answers to an incarnation that is gone, and removes their files. What people answered in a turn that did
+/// not end is left for the next one to read.
 pub(in crate::engine) fn forget(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    session: SessionId,
+    (session, unfinished): (SessionId, bool),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let rows = cx.db.replies.collect_prefix(txn, &session, cx.policy.rows_per_input)?;
     if rows.is_empty() {
         return Ok(());
     }
-    for (key, _) in rows {
+    for (key, reply) in rows {
         cx.db.replies.delete(txn, &key)?;
+        if let (Some(question), true) = (reply.question, unfinished) {
+            questions::leave_answer(cx, txn, question)?;
+        }
     }
     export(cx, txn, session, effects)
 }

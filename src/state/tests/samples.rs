@@ -421,7 +421,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.questions_due.put(txn, &(at(81), QuestionId::new(1)), &())?;
     let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
     db.asked.put(txn, &(channel, chat, OutboundId::new(1)), &Matter::Approval(ApprovalId::new(1)))?;
-    let reply = HostReply { incarnation: 2, number: 19, answer: Ok(json("true")) };
+    let reply = HostReply { incarnation: 2, number: 19, question: None, answer: Ok(json("true")) };
     db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
     let (channel, chat, thread) = ForeignKey::place(&sticky.address);
