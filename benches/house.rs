@@ -21,7 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use ground::{Ground, event, moment, now};
+use ground::{Ground, event, idle_sessions, moment, now};
 use hearth::config::Paths;
 use hearth::engine::commit::Submission;
 use hearth::model::ForeignId;
@@ -41,12 +41,11 @@ fn main() {
         println!("{what}: {measured}");
         lines.push(format!("| {what} | {measured} |"));
     };
-    let commit = durable_commit(size(100, 5));
-    note("one durable commit of raw LMDB, median", ms(commit));
-    let (there, back) = conversation(size(100, 3));
+    let Way { commit, there, back } = conversation(size(200, 3));
+    note("one durable commit of raw LMDB, between the messages of the next two lines, median", ms(commit));
     note("message sent → its file lies in the mailbox, median", ms(there));
     note("answer file lies in the mailbox → shown in the terminal, median", ms(back));
-    note("3 durable commits + 2 ms, for comparison", ms(commit * 3 + Duration::from_millis(2)));
+    note("3 of these commits + 2 ms, for comparison", ms(commit * 3 + Duration::from_millis(2)));
 
     let empty = Ground::new("", |_| {});
     note("start on an empty store, until the socket answers", ms(start_time(empty.dir.path())));
@@ -57,16 +56,21 @@ fn main() {
     let sessions = size(10_000, 50);
     let (few, full) = (filled(10, 1), filled(sessions, 1));
     let (memory, descriptors) = footprint(full.dir.path());
-    note(&format!("RssAnon + RssShmem with {sessions} sessions"), format!("{} kB", memory));
+    note(&format!("RssAnon + RssShmem with {sessions} sessions"), format!("{memory} kB"));
     note(
         &format!("descriptors with 10 and with {sessions} sessions"),
         format!("{} and {descriptors}", footprint(few.dir.path()).1),
     );
     let used = |ground: &Ground| ground.engine().store().usage().unwrap().used;
-    let per = |ground: &Ground, base: u64| (used(ground) - base) / sessions as u64;
     let base = used(&Ground::new(KEEPING, |_| {}));
-    note("store per session with one message", format!("{} bytes", per(&full, base)));
-    note("store per session with 20 messages of 200 bytes", format!("{} bytes", per(&filled(sessions, 20), base)));
+    let per = |make: &dyn Fn() -> Ground| {
+        let times = (0..size(3, 1)).map(|_| (used(&make()) - base) / sessions as u64).collect();
+        format!("{} bytes", middle(times))
+    };
+    let idle = || Ground::new(KEEPING, |engine| idle_sessions(engine, sessions as u64));
+    note("store per idle session without a message", per(&idle));
+    note("store per session with one message of 200 bytes", per(&|| filled(sessions, 1)));
+    note("store per session with 20 messages of 200 bytes", per(&|| filled(sessions, 20)));
     if real {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
         std::fs::write(target.join("bench-house.md"), lines.join("\n") + "\n").unwrap();
@@ -81,15 +85,9 @@ fn ms(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-/// The median of one row put and committed by raw LMDB.
-fn durable_commit(times: usize) -> Duration {
-    let ground = Ground::new("", |_| {});
-    median((0..times).map(|number| floor::one_commit(&ground, number)).collect())
+fn middle<T: Ord + Copy>(mut measured: Vec<T>) -> T {
+    measured.sort_unstable();
+    measured[measured.len() / 2]
 }
 
 /// A store with `sessions` sessions of `messages` messages each, all of it context that waits.
@@ -151,7 +149,7 @@ impl Drop for Daemon {
 }
 
 fn start_time(data: &Path) -> Duration {
-    median(
+    middle(
         (0..5)
             .map(|_| {
                 let begin = now();
@@ -163,8 +161,13 @@ fn start_time(data: &Path) -> Duration {
     )
 }
 
-/// Memory in kB and open descriptors of a daemon that has nothing to do.
+/// Memory in kB and open descriptors of a daemon that has nothing to do: the middle of three.
 fn footprint(data: &Path) -> (u64, usize) {
+    let (memory, descriptors) = (0..3).map(|_| footprint_once(data)).unzip();
+    (middle(memory), middle(descriptors))
+}
+
+fn footprint_once(data: &Path) -> (u64, usize) {
     let daemon = Daemon::start(data);
     drop(daemon.connect());
     std::thread::sleep(Duration::from_millis(1_500));
@@ -178,9 +181,21 @@ fn footprint(data: &Path) -> (u64, usize) {
     (field("RssAnon:") + field("RssShmem:"), descriptors)
 }
 
-/// Medians of the way of a message to its agent and of the way of the answer to the terminal.
-fn conversation(times: usize) -> (Duration, Duration) {
+/// Medians of one conversation.
+struct Way {
+    /// One row put and committed by raw LMDB.
+    commit: Duration,
+    /// From the message to its file.
+    there: Duration,
+    /// From the file of the answer to the terminal.
+    back: Duration,
+}
+
+/// Talks to an agent. Before every message a bare commit is measured on the same disk: what a sync costs changes from one
+/// second to the next, and only what was measured side by side can be compared.
+fn conversation(times: usize) -> Way {
     let dir = tempfile::tempdir_in(ground::place()).unwrap();
+    let bare = Ground::new("", |_| {});
     let daemon = Daemon::start(dir.path());
     let mut client = daemon.connect();
     assert!(matches!(client.ask(&Request::Attach { agent: None }), Ok(Response::Attached { .. })));
@@ -191,8 +206,9 @@ fn conversation(times: usize) -> (Duration, Duration) {
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let stopped = std::sync::Arc::clone(&stop);
     let watcher = std::thread::spawn(move || watch(&watching, &seen, &stopped));
-    let (mut there, mut back) = (Vec::new(), Vec::new());
+    let (mut commits, mut there, mut back) = (Vec::new(), Vec::new(), Vec::new());
     for number in 1..=times {
+        commits.push(floor::one_commit(&bare, number));
         let sent = now();
         let shown = say_and_wait(&mut client, number);
         std::thread::sleep(Duration::from_millis(20));
@@ -202,7 +218,7 @@ fn conversation(times: usize) -> (Duration, Duration) {
     }
     stop.store(true, std::sync::atomic::Ordering::SeqCst);
     watcher.join().unwrap();
-    (median(there), median(back))
+    Way { commit: middle(commits), there: middle(there), back: middle(back) }
 }
 
 fn say_and_wait(client: &mut Client, number: usize) -> Instant {

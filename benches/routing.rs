@@ -18,12 +18,15 @@ use floor::commits;
 use ground::{Ground, event, submission};
 use hearth::engine::commit::Submission;
 use hearth::model::address::ChannelName;
+use hearth::model::card::Matter;
 use hearth::model::content::RawJson;
-use hearth::model::id::SessionId;
+use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 use hearth::model::request::Wish;
 
+/// Pairs of Hearth and its floor.
+const PAIRS: usize = 21;
 /// Inputs of one commit when many are in flight.
 const IN_FLIGHT: usize = 64;
 /// Sessions of the round robin.
@@ -107,13 +110,17 @@ fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submiss
         b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
     });
     group.finish();
+    if std::env::args().any(|argument| argument == "--bench") {
+        let reached = floor::reached(ground, groups, &trace, PAIRS);
+        std::fs::write(ground::reached_place(name), format!("{reached:.2}")).unwrap();
+    }
 }
 
 fn routing(c: &mut Criterion) {
     let one = Ground::new(&configuration(1, always), |_| {});
     compare(c, "route, one agent, one at a time", &one, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
 
-    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(IN_FLIGHT).max(2))
+    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(5))
         .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
         .collect();
     compare(c, "route, one agent, 64 in flight", &one, &groups);
@@ -135,6 +142,40 @@ fn routing(c: &mut Criterion) {
     compare(c, "route, 1,000 sessions in turn", &many, &round_robin);
 }
 
+/// Strangers of one chat; more people than may wait there would be dropped.
+const STRANGERS: usize = 20;
+
+/// Chats where somebody is asked about strangers, enough for one stranger per commit. The owner is asked at the terminal.
+fn asking() -> String {
+    let mut text = "schema = 1\nmax_containers = 1000\n[[agents]]\nfolder = \"a0\"\nmax_parallel = 1000\n".to_owned();
+    text.push_str("[[users]]\nid = \"terminal:1\"\nroles = [\"owner\"]\n");
+    for chat in 0..=commits() / STRANGERS {
+        text.push_str(&format!("[[chats]]\nchannel = \"bench\"\nplatform_id = \"c{chat}\"\n"));
+        text.push_str(&format!("[[chats.wirings]]\nagent = \"a0\"\n{}\n", always(0)));
+    }
+    text
+}
+
+fn strange(number: usize) -> Submission {
+    let (chat, id) = (format!("c{}", number / STRANGERS), format!("m{number}"));
+    event("bench", &chat, &id, &format!("stranger{number}"))
+}
+
+fn approvals(c: &mut Criterion) {
+    let asked = Ground::new(&asking(), |_| {});
+    compare(c, "hold, the first message of a stranger each", &asked, &one_by_one(strange));
+
+    let waiting = Ground::new(&asking(), |engine| {
+        let all: Vec<Submission> = (0..commits()).map(strange).collect();
+        engine.commit(&all, ground::moment(0), 7).unwrap();
+    });
+    let approve = |number: usize| {
+        let id = ApprovalId::new(u64::try_from(number).unwrap() + 1);
+        submission(Input::Decide(Matter::Approval(id), "approve".to_owned()))
+    };
+    compare(c, "approve a stranger and replay one message", &waiting, &one_by_one(approve));
+}
+
 fn ingest(c: &mut Criterion) {
     let ground = Ground::new(&configuration(1, always), |engine| {
         let mut all: Vec<Submission> = (0..commits()).map(|n| event("bench", "c", &format!("m{n}"), "1")).collect();
@@ -146,5 +187,5 @@ fn ingest(c: &mut Criterion) {
     compare(c, "ingest, a claim and an answer", &ground, &one_by_one(turn));
 }
 
-criterion_group!(benches, routing, ingest);
+criterion_group!(benches, routing, approvals, ingest);
 criterion_main!(benches);

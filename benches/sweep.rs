@@ -12,15 +12,12 @@
 mod ground;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use ground::{Ground, event, moment, now, submission};
+use ground::{Ground, event, idle_sessions, moment, now, submission};
 use hearth::engine::commit::{Engine, Submission};
-use hearth::model::id::{AgentId, ChatId};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Collection, Found, Observation, Record};
-use hearth::model::session::{Route, Session, SessionName, SessionStatus};
 use hearth::model::time::{Awake, Moment};
 use hearth::model::{ForeignId, id::SessionId};
-use hearth::state::RouteKey;
 
 /// Incarnations that run at once in the busy cases.
 const BUSY: u64 = 1_000;
@@ -48,41 +45,6 @@ session = "per-thread"
 fn sizes() -> Vec<u64> {
     let max = std::env::var("HEARTH_BENCH_SESSIONS_MAX").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
     [1_000, 10_000, 100_000].into_iter().filter(|size| *size <= max).collect()
-}
-
-/// Sessions that have nothing to do, as many messages ago they did.
-fn idle_sessions(engine: &Engine, count: u64) {
-    let store = engine.store();
-    store
-        .write(|db, txn| {
-            let agent = AgentId::new(1);
-            let (fingerprint, discriminator) = db.workspaces_by_agent.require(txn, &agent)?;
-            for number in 0..count {
-                let id: SessionId = db.allocate(txn)?;
-                let thread = ForeignId::new("thread", format!("t{number}")).unwrap();
-                let route = Route::PerThread(ChatId::new(1), Some(thread));
-                let at = moment(0).wall;
-                db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
-                db.sessions_by_agent.put(txn, &(agent, id), &())?;
-                db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
-                let session = Session {
-                    agent,
-                    route,
-                    name: SessionName::Default,
-                    reply: None,
-                    status: SessionStatus::Active,
-                    last_number: 2,
-                    last_incarnation: 1,
-                    live: None,
-                    context_version: 1,
-                    created: at,
-                    active: at,
-                };
-                db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
-            }
-            Ok::<_, hearth::state::Error>(())
-        })
-        .unwrap();
 }
 
 /// Incarnations that run, each with a claim.

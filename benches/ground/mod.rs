@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use hearth::config::file;
 use hearth::engine::commit::{Engine, Submission};
+use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::input::Input;
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
+use hearth::model::session::{Route, Session, SessionName, SessionStatus};
 use hearth::model::time::{Awake, Moment, Timestamp};
-use hearth::state::{Options, Store};
+use hearth::state::{self, Options, RouteKey, Store};
 
 /// Where stores are made: `HEARTH_BENCH_DIR`, by default under `target/`, so that they lie on a real disk.
 pub(crate) fn place() -> PathBuf {
@@ -17,6 +19,16 @@ pub(crate) fn place() -> PathBuf {
     let place = std::env::var_os("HEARTH_BENCH_DIR").map_or_else(|| PathBuf::from(default), PathBuf::from);
     std::fs::create_dir_all(&place).unwrap();
     place
+}
+
+/// Where a benchmark leaves what it reached of its floor, for the table.
+#[allow(dead_code, reason = "this module is part of several benchmarks, not all have a floor")]
+pub(crate) fn reached_place(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    let place = target.join("bench-reached");
+    std::fs::create_dir_all(&place).unwrap();
+    place.join(name)
 }
 
 /// A moment: `ms` after the start of the first run.
@@ -77,6 +89,42 @@ impl Ground {
 fn open(data: &Path) -> Engine {
     let store = Store::open(data, Options { reserve_bytes: 0, ..Options::new(1) }).unwrap();
     Engine::new(store, Policy { backlog_max: u64::MAX, ..Policy::STANDARD }, b"/groups".to_vec())
+}
+
+/// Sessions that have nothing to do, as many messages ago they did.
+#[allow(dead_code, reason = "this module is part of several benchmarks, not all have idle sessions")]
+pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
+    let store = engine.store();
+    store
+        .write(|db, txn| {
+            let agent = AgentId::new(1);
+            let (fingerprint, discriminator) = db.workspaces_by_agent.require(txn, &agent)?;
+            for number in 0..count {
+                let id: SessionId = db.allocate(txn)?;
+                let thread = hearth::model::ForeignId::new("thread", format!("t{number}")).unwrap();
+                let route = Route::PerThread(ChatId::new(1), Some(thread));
+                let at = moment(0).wall;
+                db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
+                db.sessions_by_agent.put(txn, &(agent, id), &())?;
+                db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
+                let session = Session {
+                    agent,
+                    route,
+                    name: SessionName::Default,
+                    reply: None,
+                    status: SessionStatus::Active,
+                    last_number: 2,
+                    last_incarnation: 1,
+                    live: None,
+                    context_version: 1,
+                    created: at,
+                    active: at,
+                };
+                db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
+            }
+            Ok::<_, state::Error>(())
+        })
+        .unwrap();
 }
 
 /// Now, for measuring.

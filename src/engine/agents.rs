@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::configure::{self, Aftermath, Made, report};
+use super::export::Of;
 use super::requests::replies;
 use super::{Cx, Result, export, lifecycle, readable, rights, sessions, wirings};
 use crate::model::effect::{Effect, Export};
@@ -107,8 +108,9 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
         let (row, ()) = sessions::update(cx, txn, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;
-        let context = export::context_view(cx, txn, (session, &row))?;
-        let (messages, replies) = (Vec::new(), replies::of(cx, txn, session, row.live)?);
+        let agent = cx.db.agents.require(txn, &row.agent)?;
+        let context = Some(export::context_view(cx, txn, Of { id: session, session: &row, agent: &agent })?);
+        let (messages, replies) = (Vec::new(), Some(replies::of(cx, txn, session, row.live)?));
         after.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
     }
     Ok(())

@@ -54,7 +54,7 @@ pub(super) fn prompt(
 }
 
 /// Takes the buttons of a card away and says what became of it. A card that nobody has seen is not sent any more; where
-/// messages cannot be changed, another one says it.
+/// messages cannot be changed, and after what was asked in words, another one says it.
 pub(super) fn close(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -66,13 +66,18 @@ pub(super) fn close(
     forget(cx, txn, id, &outbound)?;
     let over =
         matches!(outbound.state, OutState::Failed { .. } | OutState::Refused { .. } | OutState::Abandoned { .. });
-    let (Some(to), Act::Ask(card), false) = (outbound.to, outbound.act, over) else { return Ok(()) };
+    let (Some(to), false) = (outbound.to, over) else { return Ok(()) };
     if attempt::withdraw(cx, txn, id, effects)? {
         return Ok(());
     }
-    let text = format!("{}\n\n{said}", card.title);
-    let edit = Outbound { act: Act::Edit(Said::Ours(id)), ..notice::notice(cx, to, None, text) };
-    outbox::say(cx, txn, edit, effects).map(drop)
+    let closing = match outbound.act {
+        Act::Ask(card) => {
+            let text = format!("{}\n\n{said}", card.title);
+            Outbound { act: Act::Edit(Said::Ours(id)), ..notice::notice(cx, to, None, text) }
+        }
+        Act::Say | Act::Edit(_) | Act::React(_) => notice::notice(cx, to, None, said.to_owned()),
+    };
+    outbox::say(cx, txn, closing, effects).map(drop)
 }
 
 /// Takes a card back that nobody has seen, so that it can be shown elsewhere. Tells whether that could be done.

@@ -1,5 +1,5 @@
-//! Group commit: many inputs, one sync. Each input is a transaction of its own inside the group's, so that one that fails
-//! harms nobody; nothing is answered and no effect leaves before the group is on disk.
+//! Group commit: many inputs, one sync. Each input can be undone by itself, so that one that fails harms nobody; nothing is
+//! answered and no effect leaves before the group is on disk.
 
 use std::cell::RefCell;
 
@@ -115,7 +115,8 @@ impl Engine {
             }
             _ => Self::one(self.cx(db, given, care), txn, one),
         };
-        let answers = self.store.write_batch(group, work, Undo::no_room)?;
+        let undoable = |one: &Submission| one.dry_run || may_be_refused(&one.input, no_room.is_some());
+        let answers = self.store.write_batch(group, work, undoable, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 
@@ -133,7 +134,7 @@ impl Engine {
     }
 
     fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
-        let mut applied = apply(&cx, txn, one.input.clone())?;
+        let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
         let refused = matches!(applied.reply, crate::model::report::Reply::Refused(_));
         if one.dry_run {
@@ -188,6 +189,11 @@ impl Undo {
             Err(Self::Fault(error)) => Err(error),
         }
     }
+}
+
+/// Whether an input may well answer with a refusal, which undoes what it did.
+fn may_be_refused(input: &Input, no_room: bool) -> bool {
+    matches!(input, Input::Configure(_)) || (no_room && is_new_work(input))
 }
 
 /// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.

@@ -2,28 +2,73 @@
 
 use super::access::standing;
 use super::engage::{Facts, decide};
-use super::{Applied, Cx, Result, chats, journal, messages, route, wake};
+use super::export::Of;
+use super::wake::Arrival;
+use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
 use crate::model::entity::Chat;
-use crate::model::id::{ChatId, MessageId};
+use crate::model::id::{ApprovalId, ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
 use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::state::{ForeignKey, Write};
 
-/// What is remembered of an event; events without an id are never duplicates.
-pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, event: &InboundEvent) -> Result<Option<Seen>> {
-    let Some(id) = &event.platform_message else { return Ok(None) };
-    let seen = cx.db.seen.get(txn, &key(event, id))?;
-    Ok(seen.filter(|seen| seen.platform_message == *id))
+/// An event that can be remembered, and the key for that. Events without an id are never duplicates.
+pub(super) struct Remembered<'a> {
+    id: &'a ForeignId,
+    key: (ForeignKey, ForeignKey, ForeignKey),
 }
 
-/// Under which key an event is remembered.
-pub(super) fn key(event: &InboundEvent, id: &ForeignId) -> (ForeignKey, ForeignKey, ForeignKey) {
-    let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-    (channel, chat, ForeignKey::of(id))
+impl<'a> Remembered<'a> {
+    /// Of an event.
+    pub(super) fn of(event: &'a InboundEvent) -> Option<Self> {
+        let id = event.platform_message.as_ref()?;
+        let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
+        Some(Self { id, key: (channel, chat, ForeignKey::of(id)) })
+    }
+
+    /// What is remembered of it.
+    pub(super) fn find(&self, cx: &Cx<'_>, txn: &Write<'_>) -> Result<Option<Seen>> {
+        let seen = cx.db.seen.get(txn, &self.key)?;
+        Ok(seen.filter(|seen| seen.platform_message == *self.id))
+    }
+
+    /// Remembers what became of it.
+    pub(super) fn remember(self, cx: &Cx<'_>, txn: &mut Write<'_>, end: End) -> Result<()> {
+        let at = cx.now.wall;
+        let End { messages, refused, held } = end;
+        cx.db.seen.put(txn, &self.key, &Seen { platform_message: self.id.clone(), at, messages, refused, held })?;
+        let (channel, chat, message) = self.key;
+        cx.db.seen_by_time.put(txn, &(at, channel, chat, message), &())
+    }
+
+    /// Remembers what became of it in the end, after it had waited.
+    pub(super) fn revise(&self, cx: &Cx<'_>, txn: &mut Write<'_>, end: End) -> Result<()> {
+        let Some(mut seen) = self.find(cx, txn)? else { return Ok(()) };
+        seen.messages.extend(end.messages);
+        seen.refused = if seen.messages.is_empty() { end.refused.or(seen.refused) } else { None };
+        seen.held = end.held.or(seen.held);
+        cx.db.seen.put(txn, &self.key, &seen)
+    }
+}
+
+/// What became of an event.
+pub(super) struct End {
+    /// The messages it became.
+    pub(super) messages: Vec<MessageId>,
+    /// Why it became none.
+    pub(super) refused: Option<Reason>,
+    /// The decision it waits for.
+    pub(super) held: Option<ApprovalId>,
+}
+
+impl End {
+    /// Of an event that nobody has.
+    pub(super) const fn refused(reason: Reason) -> Self {
+        Self { messages: Vec::new(), refused: Some(reason), held: None }
+    }
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.
@@ -52,7 +97,7 @@ fn look_again(
     let Some(message) = cx.db.messages.get(txn, &id)? else { return Ok(None) };
     let Some(agent) = cx.db.agents.get(txn, &message.agent)? else { return Ok(None) };
     let mut report = WiringReport {
-        agent: agent.folder,
+        agent: agent.folder.clone(),
         session: Some(message.session),
         decision: if message.trigger { Decision::Engaged } else { Decision::Accumulated },
         why: Reason::AlreadyStored,
@@ -77,7 +122,11 @@ fn look_again(
             seqs: vec![message.seq],
             agent_files: vec![],
         }));
-        wake::wake_for(cx, txn, (message.session, message.seq, id), effects)?;
+        if let Some(session) = sessions::load(cx, txn, message.session)? {
+            let of = Of { id: message.session, session: &session, agent: &agent };
+            let message = export::view(cx, txn, id)?;
+            wake::wake_for(cx, txn, Arrival { of, message }, effects)?;
+        }
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

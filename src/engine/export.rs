@@ -1,17 +1,17 @@
 //! What a session's mailbox should hold: made from the tables, never from memory.
 
 use super::requests::{peers, replies};
-use super::{Cx, Result, context, sessions};
+use super::{Cx, Result, context};
 use crate::model::address::Address;
 use crate::model::delivery::{Author, OutState};
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Effect, Export, ExportedMessage,
 };
-use crate::model::entity::Destination;
+use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::Session;
-use crate::state::{self, Write};
+use crate::state::Write;
 
 /// Messages of one session that lie in its mailbox at once; further ones follow when these are done.
 const EXPORTED_MAX: usize = 200;
@@ -22,81 +22,87 @@ const SAID_BACK_MAX: usize = 100;
 /// Destinations of one agent.
 const DESTINATIONS_MAX: usize = 1_000;
 
-/// Which due messages of a session.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Due {
-    /// All that a mailbox holds at once.
-    All,
-    /// One, by its position.
-    One(u64, MessageId),
+/// A session as it is now, and its agent.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    /// Which.
+    pub(super) id: SessionId,
+    /// The session.
+    pub(super) session: &'a Session,
+    /// Its agent.
+    pub(super) agent: &'a Agent,
 }
 
-/// Due messages of a session and the newest context, beside what its mailbox holds.
-pub(super) fn addition(
+/// One message that has just become due and the newest context, beside what the mailbox holds. None if so many are before
+/// it that it follows later. The context file is not part of it: a change of that is an export of its own.
+pub(super) fn one(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (session, due): (SessionId, Due),
+    of: Of<'_>,
+    (message, oldest): (ExportedMessage, u64),
     effects: &mut Vec<Effect>,
-) -> Result<Export> {
-    build(cx, txn, (session, due), effects, false)
+) -> Result<Option<Export>> {
+    if !in_window(oldest, message.seq) {
+        return Ok(None);
+    }
+    let mut ids = vec![(message.seq, message.id)];
+    ids.extend(context::newest(cx, txn, (of.id, of.agent.settings.max_prompt_messages), effects)?);
+    let messages = views(cx, txn, ids, Some(message))?;
+    Ok(Some(Export { session: of.id, context: None, messages, replies: None, exact: false }))
 }
 
-/// As [`addition`], and nothing else may be in the mailbox: for an incarnation that is about to start.
+/// Whether a message is one of those that lie in the mailbox at once, by the oldest one that is due.
+pub(super) fn in_window(oldest: u64, seq: u64) -> bool {
+    // Positions of one session are at least two apart, so no more messages than this are before it.
+    seq.saturating_sub(oldest) / 2 < EXPORTED_MAX as u64
+}
+
+/// All due messages of a session that a mailbox holds at once, the newest context, and the context file. `exact`: nothing
+/// else may be in the mailbox, for an incarnation that is about to start.
 pub(super) fn everything(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    session: SessionId,
+    of: Of<'_>,
+    exact: bool,
     effects: &mut Vec<Effect>,
 ) -> Result<Export> {
-    build(cx, txn, (session, Due::All), effects, true)
+    let due = cx.db.ready.collect_prefix(txn, &of.id, EXPORTED_MAX)?;
+    let mut ids: Vec<(u64, MessageId)> = due.into_iter().map(|((_, seq), message)| (seq, message)).collect();
+    if !ids.is_empty() {
+        ids.extend(context::newest(cx, txn, (of.id, of.agent.settings.max_prompt_messages), effects)?);
+    }
+    let messages = views(cx, txn, ids, None)?;
+    let context = Some(context_view(cx, txn, of)?);
+    let replies = Some(replies::of(cx, txn, of.id, of.session.live)?);
+    Ok(Export { session: of.id, context, messages, replies, exact })
 }
 
-fn build(
+/// Messages in order, as many as the bytes of their payloads allow; one of them may be at hand already.
+fn views(
     cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, due): (SessionId, Due),
-    effects: &mut Vec<Effect>,
-    exact: bool,
-) -> Result<Export> {
-    let Some(session) = sessions::load(cx, txn, id)? else {
-        return Err(state::Error::Missing { table: "sessions", key: id.to_string() });
-    };
-    let max_context = cx.db.agents.require(txn, &session.agent)?.settings.max_prompt_messages;
-    let mut ids = due_messages(cx, txn, id, due)?;
-    if !ids.is_empty() {
-        ids.extend(context::newest(cx, txn, (id, max_context), effects)?);
-    }
+    txn: &Write<'_>,
+    mut ids: Vec<(u64, MessageId)>,
+    mut at_hand: Option<ExportedMessage>,
+) -> Result<Vec<ExportedMessage>> {
     ids.sort_unstable();
     let mut messages = Vec::with_capacity(ids.len());
     let mut bytes = 0_usize;
-    for (_, message) in ids {
-        let view = view(cx, txn, message)?;
+    for (_, id) in ids {
+        let view = match at_hand.take_if(|message| message.id == id) {
+            Some(message) => message,
+            None => view(cx, txn, id)?,
+        };
         bytes = bytes.saturating_add(view.content.as_str().len());
         if bytes > EXPORTED_MAX_BYTES && !messages.is_empty() {
             break;
         }
         messages.push(view);
     }
-    let replies = replies::of(cx, txn, id, session.live)?;
-    Ok(Export { session: id, context: context_view(cx, txn, (id, &session))?, messages, replies, exact })
+    Ok(messages)
 }
 
-fn due_messages(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, due: Due) -> Result<Vec<(u64, MessageId)>> {
-    match due {
-        Due::All => {
-            let rows = cx.db.ready.collect_prefix(txn, &session, EXPORTED_MAX)?;
-            Ok(rows.into_iter().map(|((_, seq), message)| (seq, message)).collect())
-        }
-        Due::One(seq, message) => {
-            let oldest = cx.db.ready.first_in(txn, &session)?.map_or(seq, |((_, oldest), _)| oldest);
-            // Positions of one session are at least two apart, so no more messages than this are before it.
-            let before = usize::try_from(seq.saturating_sub(oldest) / 2).unwrap_or(usize::MAX);
-            Ok(if before < EXPORTED_MAX { vec![(seq, message)] } else { Vec::new() })
-        }
-    }
-}
-
-fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> {
+/// A message as its agent sees it.
+pub(super) fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> {
     let message = cx.db.messages.require(txn, &id)?;
     let body = cx.db.bodies.require(txn, &message.body)?;
     Ok(ExportedMessage {
@@ -112,12 +118,12 @@ fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> 
 }
 
 /// The facts of a session's context file as they are now.
-pub(super) fn context_view(cx: &Cx<'_>, txn: &Write<'_>, (id, session): (SessionId, &Session)) -> Result<ContextView> {
-    let agent = cx.db.agents.require(txn, &session.agent)?;
+pub(super) fn context_view(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<ContextView> {
+    let Of { id, session, agent } = of;
     Ok(ContextView {
         version: session.context_version,
         folder: agent.folder.to_string(),
-        settings: agent.settings,
+        settings: agent.settings.clone(),
         incarnation: session.live.unwrap_or(session.last_incarnation),
         session_name: session.name,
         reply: session.reply.clone(),

@@ -21,14 +21,15 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
         intake.take(cx, txn, found)?;
     }
     effects.append(&mut intake.effects);
-    if !intake.over.is_empty() || !intake.used.is_empty() {
-        effects.push(Effect::Discard(Discard { session, seqs: intake.over, agent_files: intake.used }));
+    let over = intake.over;
+    if !over.is_empty() || !intake.used.is_empty() {
+        effects.push(Effect::Discard(Discard { session, seqs: over.clone(), agent_files: intake.used }));
     }
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,
         (None, Some(number)) if intake.ended => {
             lifecycle::end_outdated(cx, txn, (session, number), &mut effects)?;
-            after_turn(cx, txn, session, &mut effects)?;
+            after_turn(cx, txn, (session, &over), &mut effects)?;
         }
         (None, _) => {}
     }
@@ -36,9 +37,14 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
 }
 
 /// A session that waits for a place may get this one's; else messages beyond what a mailbox holds at once follow.
-fn after_turn(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
-    places::fill(cx, txn, effects)?;
-    wake::wake(cx, txn, session, effects).map(drop)
+fn after_turn(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, over): (SessionId, &[u64]),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    places::hand_on(cx, txn, effects)?;
+    wake::follow_up(cx, txn, (session, over), effects)
 }
 
 struct Intake {

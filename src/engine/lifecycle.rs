@@ -129,7 +129,7 @@ pub(super) fn close(
     cx.db.live.delete(txn, &session)?;
     sessions::update(cx, txn, session, |row| row.live = None)?;
     replies::forget(cx, txn, (session, unfinished), effects)?;
-    places::fill(cx, txn, effects)
+    places::hand_on(cx, txn, effects)
 }
 
 /// Whose doing the end of an incarnation was.

@@ -5,6 +5,7 @@ use crate::model::address::Address;
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState};
+use crate::model::time::{Awake, Timestamp};
 use crate::state::{Text, Write};
 
 /// A message that is not stored yet.
@@ -59,7 +60,7 @@ pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Resul
         stored: cx.now.wall,
     };
     cx.db.messages_by_session.put(txn, &(message.session, message.seq), &id)?;
-    index(cx, txn, id, &message, Row::Add)?;
+    index(cx, txn, id, (None, Some(&message)))?;
     cx.db.messages.put(txn, &id, &message)?;
     Ok(id)
 }
@@ -71,12 +72,13 @@ pub(super) fn update(
     id: MessageId,
     change: impl FnOnce(&mut Message),
 ) -> Result<Message> {
-    let mut message = cx.db.messages.require(txn, &id)?;
-    index(cx, txn, id, &message, Row::Remove)?;
-    change(&mut message);
-    index(cx, txn, id, &message, Row::Add)?;
-    cx.db.messages.put(txn, &id, &message)?;
-    Ok(message)
+    let (after, before) = cx.db.messages.update(txn, &id, |message| {
+        let before = message.clone();
+        change(message);
+        before
+    })?;
+    index(cx, txn, id, (Some(&before), Some(&after)))?;
+    Ok(after)
 }
 
 /// Ends a message and tells its source, together with what was said about it.
@@ -100,53 +102,81 @@ pub(super) fn at(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, seq: u64) -> 
     Ok(Some((id, cx.db.messages.require(txn, &id)?)))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Row {
-    Add,
-    Remove,
+/// Makes the index rows that follow from a message's state fit, and its share of the agent's backlog.
+fn index(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: MessageId,
+    (before, after): (Option<&Message>, Option<&Message>),
+) -> Result<()> {
+    let (waited, waits) = (before.and_then(wait_of), after.and_then(wait_of));
+    if waited != waits {
+        if let Some(waited) = waited {
+            remove_wait(cx, txn, id, waited)?;
+        }
+        if let Some(waits) = waits {
+            add_wait(cx, txn, id, waits)?;
+        }
+    }
+    let of = |message: Option<&Message>| message.filter(|message| counts(message)).map(|message| message.agent);
+    match (of(before), of(after)) {
+        (None, Some(agent)) => {
+            cx.db.backlog.upsert(txn, &agent, |count| count.unwrap_or(0).saturating_add(1)).map(drop)
+        }
+        (Some(agent), None) => match backlog(cx, txn, agent)? {
+            0 | 1 => cx.db.backlog.delete(txn, &agent).map(drop),
+            count => cx.db.backlog.put(txn, &agent, &(count - 1)),
+        },
+        _ => Ok(()),
+    }
 }
 
-/// Adds or removes the index row that follows from a message's state, and its share of the agent's backlog.
-fn index(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, message: &Message, row: Row) -> Result<()> {
+/// Whether a message is part of its agent's backlog.
+fn counts(message: &Message) -> bool {
+    message.trigger && matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. })
+}
+
+/// The one row by which an open message is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Ready((SessionId, u64)),
+    Context((SessionId, u64)),
+    Claimed((SessionId, u64)),
+    Later(Timestamp),
+    Retry(Awake),
+}
+
+fn wait_of(message: &Message) -> Option<Wait> {
     let place = (message.session, message.seq);
-    let by_place = match (&message.state, message.trigger) {
-        (MessageState::Pending(Due::Now), true) => Some(&cx.db.ready),
-        (MessageState::Pending(_), false) => Some(&cx.db.context),
-        (MessageState::Claimed { .. }, _) => Some(&cx.db.claims),
+    match (&message.state, message.trigger) {
+        (MessageState::Pending(Due::Now), true) => Some(Wait::Ready(place)),
+        (MessageState::Pending(Due::At(time)), true) => Some(Wait::Later(*time)),
+        (MessageState::Pending(Due::Retry(until)), true) => Some(Wait::Retry(*until)),
+        (MessageState::Pending(_), false) => Some(Wait::Context(place)),
+        (MessageState::Claimed { .. }, _) => Some(Wait::Claimed(place)),
         _ => None,
-    };
-    if let Some(table) = by_place {
-        match row {
-            Row::Add => table.put(txn, &place, &id)?,
-            Row::Remove => {
-                table.delete(txn, &place)?;
-            }
-        }
     }
-    match (&message.state, message.trigger, row) {
-        (MessageState::Pending(Due::At(time)), true, Row::Add) => cx.db.later.put(txn, &(*time, id), &())?,
-        (MessageState::Pending(Due::At(time)), true, Row::Remove) => {
-            cx.db.later.delete(txn, &(*time, id))?;
-        }
-        (MessageState::Pending(Due::Retry(until)), true, Row::Add) => cx.db.retries.put(txn, &(*until, id), &())?,
-        (MessageState::Pending(Due::Retry(until)), true, Row::Remove) => {
-            cx.db.retries.delete(txn, &(*until, id))?;
-        }
-        _ => {}
-    }
-    if message.trigger && matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. }) {
-        count_backlog(cx, txn, message.agent, row)?;
-    }
-    Ok(())
 }
 
-fn count_backlog(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, row: Row) -> Result<()> {
-    let before = backlog(cx, txn, agent)?;
-    match row {
-        Row::Add => cx.db.backlog.put(txn, &agent, &before.saturating_add(1)),
-        Row::Remove if before <= 1 => cx.db.backlog.delete(txn, &agent).map(drop),
-        Row::Remove => cx.db.backlog.put(txn, &agent, &(before - 1)),
+fn add_wait(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, wait: Wait) -> Result<()> {
+    match wait {
+        Wait::Ready(place) => cx.db.ready.put(txn, &place, &id),
+        Wait::Context(place) => cx.db.context.put(txn, &place, &id),
+        Wait::Claimed(place) => cx.db.claims.put(txn, &place, &id),
+        Wait::Later(time) => cx.db.later.put(txn, &(time, id), &()),
+        Wait::Retry(until) => cx.db.retries.put(txn, &(until, id), &()),
     }
+}
+
+fn remove_wait(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, wait: Wait) -> Result<()> {
+    match wait {
+        Wait::Ready(place) => cx.db.ready.delete(txn, &place),
+        Wait::Context(place) => cx.db.context.delete(txn, &place),
+        Wait::Claimed(place) => cx.db.claims.delete(txn, &place),
+        Wait::Later(time) => cx.db.later.delete(txn, &(time, id)),
+        Wait::Retry(until) => cx.db.retries.delete(txn, &(until, id)),
+    }
+    .map(drop)
 }
 
 /// How many triggering messages of an agent are pending or claimed.

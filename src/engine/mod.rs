@@ -135,20 +135,20 @@ pub type Result<T> = std::result::Result<T, state::Error>;
 ///
 /// # Errors
 /// Faults of the store; the transaction must not be committed then.
-pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: Input) -> Result<Applied> {
+pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied> {
     match input {
         Input::Start => start::start(cx, txn),
-        Input::Inbound(event) => route::route(cx, txn, *event),
-        Input::Collected(collection) => ingest::ingest(cx, txn, collection),
-        Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event),
-        Input::Delivered(id, result) => deliver::delivered(cx, txn, id, result),
-        Input::Reachable(channel, address) => deliver::reachable(cx, txn, &channel, address.as_ref()),
-        Input::Pressed(press) => approvals::pressed(cx, txn, &press),
-        Input::Decide(matter, value) => approvals::decide(cx, txn, matter, &value),
-        Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, &user, chat),
-        Input::Sweep(observations) => sweep::sweep(cx, txn, &observations),
-        Input::Configure(configure) => configure::configure(cx, txn, configure),
-        Input::Continue(rest) => remove::go_on(cx, txn, rest),
+        Input::Inbound(event) => route::route(cx, txn, event),
+        Input::Collected(collection) => ingest::ingest(cx, txn, collection.clone()),
+        Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event.clone()),
+        Input::Delivered(id, result) => deliver::delivered(cx, txn, *id, result.clone()),
+        Input::Reachable(channel, address) => deliver::reachable(cx, txn, channel, address.as_ref()),
+        Input::Pressed(press) => approvals::pressed(cx, txn, press),
+        Input::Decide(matter, value) => approvals::decide(cx, txn, *matter, value),
+        Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
+        Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
+        Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
+        Input::Continue(rest) => remove::go_on(cx, txn, *rest),
     }
 }
 

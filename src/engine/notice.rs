@@ -82,8 +82,8 @@ pub(super) fn wake_agent(
     text: &str,
     effects: &mut Vec<Effect>,
 ) -> Result<MessageId> {
-    let (seq, message) = leave(cx, txn, session, (text, MessageKind::Chat, true))?;
-    wake::wake_for(cx, txn, (session, seq, message), effects)?;
+    let message = leave(cx, txn, session, (text, MessageKind::Chat, true))?;
+    wake::wake_about(cx, txn, (session, message), effects)?;
     Ok(message)
 }
 
@@ -92,7 +92,7 @@ fn leave(
     txn: &mut Write<'_>,
     session: SessionId,
     (text, kind, trigger): (&str, MessageKind, bool),
-) -> Result<(u64, MessageId)> {
+) -> Result<MessageId> {
     let sender = if trigger { ForeignId::new("the sender", SENDER).ok() } else { None };
     let raw = if trigger { woken(text) } else { payload(text) };
     let content = Content { text: text.to_owned(), sender, sender_name: Some(SENDER.to_owned()), raw };
@@ -108,7 +108,7 @@ fn leave(
     let body = messages::insert_body(cx, txn, &body)?;
     let (row, seq) = sessions::update(cx, txn, session, crate::model::session::Session::take_seq)?;
     let new = NewMessage { session, agent: row.agent, seq, body, trigger, reply: row.reply, from: None };
-    Ok((seq, messages::insert(cx, txn, new)?))
+    messages::insert(cx, txn, new)
 }
 
 /// Says something on the owner's terminal, if there ever was one.

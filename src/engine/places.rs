@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::export::Of;
 use super::{Cx, Result, lifecycle, readable, sessions, wake};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, MessageId, SessionId};
@@ -19,8 +20,8 @@ pub(super) enum Full {
 }
 
 /// What keeps one more incarnation of an agent from running, if anything does.
-pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Option<Full>> {
-    let parallel = cx.db.agents.require(txn, &agent)?.settings.max_parallel;
+pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<Option<Full>> {
+    let (agent, parallel) = (of.session.agent, of.agent.settings.max_parallel);
     let mut running = 0_u32;
     for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         if readable(sessions::load(cx, txn, session))?.is_some_and(|session| session.agent == agent) {
@@ -84,6 +85,23 @@ fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<(S
 
 /// Brings due messages to their agents, those that have waited longest first, as far as there are places.
 pub(super) fn fill(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    fill_for(cx, txn, Whose::Everybody, effects)
+}
+
+/// As [`fill`], after something happened that may have made a place free: what is due in a session that has its
+/// incarnation was brought when it became due.
+pub(super) fn hand_on(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    fill_for(cx, txn, Whose::WithoutPlace, effects)
+}
+
+/// Which waiting sessions are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Everybody,
+    WithoutPlace,
+}
+
+fn fill_for(cx: &Cx<'_>, txn: &mut Write<'_>, whose: Whose, effects: &mut Vec<Effect>) -> Result<()> {
     let mut waiting = waiting(cx, txn)?;
     waiting.sort_unstable();
     let mut full: BTreeSet<Full> = BTreeSet::new();
@@ -91,7 +109,9 @@ pub(super) fn fill(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) 
         let woken = cx.apart(txn, effects, |txn, effects| {
             let Some(row) = sessions::load(cx, txn, session)? else { return Ok(None) };
             let no_place = full.contains(&Full::House) || full.contains(&Full::Agent(row.agent));
-            if row.live.is_none() && no_place { Ok(None) } else { wake::wake(cx, txn, session, effects) }
+            let has_place = row.live.is_some();
+            let skip = if has_place { whose == Whose::WithoutPlace } else { no_place };
+            if skip { Ok(None) } else { wake::wake(cx, txn, session, effects) }
         })?;
         full.extend(woken.flatten());
     }

@@ -1,10 +1,11 @@
 //! Messages that waited for a decision: routed like any other once it was made, or dropped with the reason.
 
+use super::duplicate::{End, Remembered};
 use super::route::{FanOut, record_drop};
-use super::{Cx, Result, chats, duplicate};
+use super::{Cx, Result, chats};
 use crate::model::approval::Held;
 use crate::model::effect::Effect;
-use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId};
+use crate::model::id::{AgentId, BodyId, ChatId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Reason};
 use crate::state::Write;
@@ -35,13 +36,15 @@ pub(super) fn replay(
     };
     let mut listeners = chats::listeners(cx, txn, waiting.chat)?;
     listeners.retain(|(id, _, _)| agents.is_none_or(|agents| agents.contains(id)));
-    let mut fan_out = FanOut::of(&event, (waiting.chat, &chat));
+    let mut fan_out = FanOut::of(&event, (waiting.chat, &chat), None);
     fan_out.body = Some(waiting.body.0);
     let wirings = fan_out.offer_all(cx, txn, &listeners)?;
     let end = fan_out.end(cx, txn, &wirings)?;
     effects.append(&mut fan_out.effects);
     let kept = !end.messages.is_empty() || end.held.is_some();
-    revise(cx, txn, &event, (end.messages, end.refused, end.held))?;
+    if let Some(event) = Remembered::of(&event) {
+        event.revise(cx, txn, end)?;
+    }
     Ok(kept)
 }
 
@@ -54,7 +57,10 @@ pub(super) fn give_up(
 ) -> Result<()> {
     let Some(event) = event(waiting) else { return Ok(()) };
     record_drop(cx, txn, &event, Some(waiting.chat), (agent, reason))?;
-    revise(cx, txn, &event, (Vec::new(), Some(reason), None))
+    match Remembered::of(&event) {
+        Some(event) => event.revise(cx, txn, End::refused(reason)),
+        None => Ok(()),
+    }
 }
 
 /// The event that a message came from.
@@ -73,20 +79,4 @@ fn event(waiting: &Waiting<'_>) -> Option<InboundEvent> {
         chat_name: None,
         attachments: body.attachments.clone(),
     })
-}
-
-/// What is remembered of the event is what became of it in the end.
-fn revise(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    event: &InboundEvent,
-    (messages, refused, held): (Vec<MessageId>, Option<Reason>, Option<ApprovalId>),
-) -> Result<()> {
-    let (Some(mut seen), Some(id)) = (duplicate::find(cx, txn, event)?, &event.platform_message) else {
-        return Ok(());
-    };
-    seen.messages.extend(messages);
-    seen.refused = if seen.messages.is_empty() { refused.or(seen.refused) } else { None };
-    seen.held = held.or(seen.held);
-    cx.db.seen.put(txn, &duplicate::key(event, id), &seen)
 }

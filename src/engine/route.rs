@@ -2,19 +2,22 @@
 
 use super::access::standing;
 use super::approvals::{self, Stranger, Unheard};
+use super::duplicate::{End, Remembered};
 use super::engage::{Facts, decide};
+use super::export::Of;
 use super::messages::NewMessage;
+use super::wake::Arrival;
 use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::Held;
-use crate::model::effect::Effect;
+use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::entity::{Agent, Chat, Wiring};
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, SessionId};
 use crate::model::input::InboundEvent;
-use crate::model::message::{Body, Drop, Reason, Seen};
+use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::model::time::Millis;
-use crate::state::{ForeignKey, Write};
+use crate::state::Write;
 
 /// How far back to look whether a chat was told of a full backlog.
 const DROPS_BACK_MAX: u64 = 100;
@@ -22,20 +25,21 @@ const DROPS_BACK_MAX: u64 = 100;
 const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
-pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: InboundEvent) -> Result<Applied> {
-    if let Some(seen) = duplicate::find(cx, txn, &event)? {
-        return duplicate::repeat(cx, txn, &event, &seen);
+pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Applied> {
+    let remembered = Remembered::of(event);
+    if let Some(seen) = remembered.as_ref().map(|event| event.find(cx, txn)).transpose()?.flatten() {
+        return duplicate::repeat(cx, txn, event, &seen);
     }
-    if let Some(answered) = approvals::answer(cx, txn, &event)? {
+    if let Some(answered) = approvals::answer(cx, txn, event)? {
         return Ok(answered);
     }
     let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
-        None if event.mention => chats::discover(cx, txn, &event)?,
+        None if event.mention => chats::discover(cx, txn, event)?,
         // Strangers in chats the bot merely sits in leave no rows.
-        None => return Ok(silent(&event, None, Reason::UnknownChat)),
+        None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
-    let mut fan_out = FanOut::of(&event, (chat_id, &chat));
+    let mut fan_out = FanOut::of(event, (chat_id, &chat), remembered);
     let mut listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
         if let Some(done) = fan_out.nobody_listens(cx, txn)? {
@@ -59,6 +63,7 @@ pub(super) struct FanOut<'a> {
     sender: Option<UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
+    remembered: Option<Remembered<'a>>,
     /// What it says, once that is stored.
     pub(super) body: Option<BodyId>,
     /// Agents that would have somebody asked about the sender.
@@ -69,9 +74,13 @@ pub(super) struct FanOut<'a> {
 }
 
 impl<'a> FanOut<'a> {
-    pub(super) fn of(event: &'a InboundEvent, (chat_id, chat): (ChatId, &'a Chat)) -> Self {
+    pub(super) fn of(
+        event: &'a InboundEvent,
+        (chat_id, chat): (ChatId, &'a Chat),
+        remembered: Option<Remembered<'a>>,
+    ) -> Self {
         let sender = sender_of(event);
-        Self { event, sender, chat_id, chat, body: None, asking: vec![], held: None, effects: vec![] }
+        Self { event, sender, chat_id, chat, remembered, body: None, asking: vec![], held: None, effects: vec![] }
     }
 
     /// Lets every wiring decide for itself; what wants somebody to be asked is asked once for all of them.
@@ -162,16 +171,23 @@ impl<'a> FanOut<'a> {
             Unheard::Wired => Ok(None),
             Unheard::Held(approval) => {
                 self.hold(cx, txn, approval, (Vec::new(), false))?;
-                remember(cx, txn, event, Remembered { held: self.held, ..Remembered::refused(Reason::ChannelHeld) })?;
+                self.remember(cx, txn, End { held: self.held, ..End::refused(Reason::ChannelHeld) })?;
                 let report =
                     RouteReport { outcome: Outcome::Held, reason: Some(Reason::ChannelHeld), ..blank(event, chat) };
                 Ok(Some(Applied::new(Reply::Routed(report), std::mem::take(&mut self.effects))))
             }
             Unheard::Dropped(reason) => {
                 record_drop(cx, txn, event, chat, (None, reason))?;
-                remember(cx, txn, event, Remembered::refused(reason))?;
+                self.remember(cx, txn, End::refused(reason))?;
                 Ok(Some(silent(event, chat, reason)))
             }
+        }
+    }
+
+    fn remember(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, end: End) -> Result<()> {
+        match self.remembered.take() {
+            Some(event) => event.remember(cx, txn, end),
+            None => Ok(()),
         }
     }
 
@@ -196,7 +212,8 @@ impl<'a> FanOut<'a> {
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
         match decision {
             Decision::Engaged | Decision::Accumulated => {
-                let (session, message) = self.store(cx, txn, (agent_id, wiring), decision == Decision::Engaged)?;
+                let (session, message) =
+                    self.store(cx, txn, (agent_id, agent), (wiring, decision == Decision::Engaged))?;
                 (report.session, report.message) = (Some(session), Some(message));
             }
             Decision::Refused if why == Reason::SenderHeld => self.asking.push(agent_id),
@@ -237,20 +254,28 @@ impl<'a> FanOut<'a> {
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        (agent, wiring): (AgentId, &Wiring),
-        trigger: bool,
+        (agent_id, agent): (AgentId, &Agent),
+        (wiring, trigger): (&Wiring, bool),
     ) -> Result<(SessionId, MessageId)> {
         let body = self.body(cx, txn)?;
         let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
-        let session = sessions::resolve(cx, txn, agent, route, &self.event.source)?;
-        let (_, seq) = sessions::update(cx, txn, session, |row| {
-            row.active = cx.now.wall;
-            row.take_seq()
-        })?;
-        let reply = Some(self.reply());
-        let message = messages::insert(cx, txn, NewMessage { session, agent, seq, body, trigger, reply, from: None })?;
+        let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
+        let (seq, reply) = (row.last_number, self.reply());
+        let new = NewMessage { session, agent: agent_id, seq, body, trigger, reply: Some(reply.clone()), from: None };
+        let message = messages::insert(cx, txn, new)?;
         if trigger {
-            wake::wake_for(cx, txn, (session, seq, message), &mut self.effects)?;
+            let message = ExportedMessage {
+                seq,
+                id: message,
+                kind: self.event.kind,
+                trigger,
+                said: self.event.said.unwrap_or(cx.now.wall),
+                reply: Some(reply),
+                content: self.event.content.raw.clone(),
+                attachments: self.event.attachments.clone(),
+            };
+            let of = Of { id: session, session: &row, agent };
+            wake::wake_for(cx, txn, Arrival { of, message }, &mut self.effects)?;
         }
         Ok((session, message))
     }
@@ -277,13 +302,15 @@ fn conclude(cx: &Cx<'_>, txn: &mut Write<'_>, fan_out: FanOut<'_>, wirings: Vec<
         (Some(_), None) => Outcome::Dropped,
     };
     let report = RouteReport { outcome, reason: end.refused, wirings, ..blank(fan_out.event, Some(fan_out.chat_id)) };
-    remember(cx, txn, fan_out.event, end)?;
+    if let Some(event) = fan_out.remembered {
+        event.remember(cx, txn, end)?;
+    }
     Ok(Applied::new(Reply::Routed(report), fan_out.effects))
 }
 
 impl FanOut<'_> {
     /// What is remembered of the event; that nobody took it is recorded.
-    pub(super) fn end(&self, cx: &Cx<'_>, txn: &mut Write<'_>, wirings: &[WiringReport]) -> Result<Remembered> {
+    pub(super) fn end(&self, cx: &Cx<'_>, txn: &mut Write<'_>, wirings: &[WiringReport]) -> Result<End> {
         let messages: Vec<MessageId> = wirings.iter().filter_map(|report| report.message).collect();
         let refused = match self.held {
             Some(_) if messages.is_empty() => Some(Reason::SenderHeld),
@@ -292,7 +319,7 @@ impl FanOut<'_> {
         if refused == Some(Reason::NoAgentEngaged) {
             record_drop(cx, txn, self.event, Some(self.chat_id), (None, Reason::NoAgentEngaged))?;
         }
-        Ok(Remembered { messages, refused, held: self.held })
+        Ok(End { messages, refused, held: self.held })
     }
 }
 
@@ -337,35 +364,6 @@ pub(super) fn record_drop(
         reason,
     };
     cx.db.dropped.put(txn, &id, &drop)
-}
-
-/// What is remembered of an event.
-pub(super) struct Remembered {
-    /// The messages it became.
-    pub(super) messages: Vec<MessageId>,
-    /// Why it became none.
-    pub(super) refused: Option<Reason>,
-    /// The decision it waits for.
-    pub(super) held: Option<ApprovalId>,
-}
-
-impl Remembered {
-    /// Of an event that nobody has.
-    pub(super) const fn refused(reason: Reason) -> Self {
-        Self { messages: Vec::new(), refused: Some(reason), held: None }
-    }
-}
-
-/// Remembers an event, so that the same one again changes nothing.
-pub(super) fn remember(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, end: Remembered) -> Result<()> {
-    let Some(platform_message) = event.platform_message.clone() else { return Ok(()) };
-    let (channel, chat, message) = duplicate::key(event, &platform_message);
-    let by_time: (_, ForeignKey, ForeignKey, ForeignKey) =
-        (cx.now.wall, channel.clone(), chat.clone(), message.clone());
-    let Remembered { messages, refused, held } = end;
-    let seen = Seen { platform_message, at: cx.now.wall, messages, refused, held };
-    cx.db.seen.put(txn, &(channel, chat, message), &seen)?;
-    cx.db.seen_by_time.put(txn, &by_time, &())
 }
 
 #[cfg(test)]

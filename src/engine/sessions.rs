@@ -9,36 +9,60 @@ use crate::model::session::{
 };
 use crate::state::{self, RouteKey, Write};
 
-/// The session of an agent for a route, made if there is none; answers of a new one go to the chat it begins in, and to
-/// its thread only if that is all it is about.
-pub(super) fn resolve(
+/// The session of an agent for a route when a message arrives for it: its last number is the message's. It is made if
+/// there is none; answers of a new one go to the chat it begins in, and to its thread only if that is all it is about.
+pub(super) fn arrive(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     agent: AgentId,
     route: Route,
     source: &Address,
-) -> Result<SessionId> {
+) -> Result<(SessionId, Session)> {
     let by_route = (agent, RouteKey::from(&route));
     if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
-        return Ok(id);
+        let (session, _) = update(cx, txn, id, |session| {
+            session.active = cx.now.wall;
+            session.take_seq()
+        })?;
+        return Ok((id, session));
     }
     let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
     make(cx, txn, agent, route, Some(Address { thread, ..source.clone() }))
 }
 
-/// The newest session of an agent in which it talks; one without a chat is made if there is none.
-pub(super) fn newest(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<SessionId> {
-    match cx.db.sessions_by_agent.collect_last(txn, &agent, 1)?.first() {
-        Some(((_, id), ())) => Ok(*id),
+/// As [`arrive`], in this session or else in the newest one in which the agent talks; one without a chat is made if there
+/// is none.
+pub(super) fn arrive_in(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    session: Option<SessionId>,
+) -> Result<(SessionId, Session)> {
+    let newest = cx.db.sessions_by_agent.collect_last(txn, &agent, 1)?;
+    match session.or_else(|| newest.first().map(|((_, id), ())| *id)) {
+        Some(id) => {
+            let (session, _) = update(cx, txn, id, |session| {
+                session.active = cx.now.wall;
+                session.take_seq()
+            })?;
+            Ok((id, session))
+        }
         None => make(cx, txn, agent, Route::AgentShared, None),
     }
 }
 
-fn make(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, route: Route, reply: Option<Address>) -> Result<SessionId> {
+/// A new session, with the number of its first message.
+fn make(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    route: Route,
+    reply: Option<Address>,
+) -> Result<(SessionId, Session)> {
     let by_route = (agent, RouteKey::from(&route));
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
-    let session = Session {
+    let mut session = Session {
         agent,
         route,
         name: SessionName::Default,
@@ -51,11 +75,12 @@ fn make(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, route: Route, reply: O
         created: cx.now.wall,
         active: cx.now.wall,
     };
+    session.take_seq();
     cx.db.sessions_by_route.put(txn, &by_route, &id)?;
     cx.db.sessions_by_agent.put(txn, &(agent, id), &())?;
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
-    Ok(id)
+    Ok((id, session))
 }
 
 /// A session by its id.
@@ -72,11 +97,7 @@ pub(super) fn update<T>(
     change: impl FnOnce(&mut Session) -> T,
 ) -> Result<(Session, T)> {
     let (fingerprint, discriminator) = cx.db.sessions_by_id.require(txn, &id)?;
-    let key = (fingerprint, discriminator, id);
-    let mut session = cx.db.sessions.require(txn, &key)?;
-    let answer = change(&mut session);
-    cx.db.sessions.put(txn, &key, &session)?;
-    Ok((session, answer))
+    cx.db.sessions.update(txn, &(fingerprint, discriminator, id), change)
 }
 
 /// Which session a message of a chat belongs to.

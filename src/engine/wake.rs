@@ -1,9 +1,9 @@
 //! Bringing due messages to an agent: to the incarnation that lives, or to a new one.
 
-use super::export::Due;
+use super::export::Of;
 use super::places::Full;
 use super::{Cx, Result, export, places, sessions};
-use crate::model::effect::{Effect, Launch};
+use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, Phase};
 use crate::model::session::{Session, SessionStatus};
@@ -13,40 +13,87 @@ use crate::state::Write;
 /// ending or no place is free; then the answer says where. Asked twice it asks for the same things twice, which harms
 /// nothing.
 pub(super) fn wake(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<Option<Full>> {
-    bring(cx, txn, id, Due::All, effects)
+    let Some(((_, seq), oldest)) = cx.db.ready.first_in(txn, &id)? else { return Ok(None) };
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(None) };
+    let agent = cx.db.agents.require(txn, &session.agent)?;
+    let of = Of { id, session: &session, agent: &agent };
+    bring(cx, txn, of, ((seq, oldest), None), effects)
+}
+
+/// A message that has just become due in a session.
+pub(super) struct Arrival<'a> {
+    /// Where.
+    pub(super) of: Of<'a>,
+    /// The message.
+    pub(super) message: ExportedMessage,
+}
+
+/// As [`wake_for`], for a message of which nothing is at hand.
+pub(super) fn wake_about(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, message): (SessionId, MessageId),
+    effects: &mut Vec<Effect>,
+) -> Result<Option<Full>> {
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(None) };
+    let agent = cx.db.agents.require(txn, &session.agent)?;
+    let message = export::view(cx, txn, message)?;
+    wake_for(cx, txn, Arrival { of: Of { id, session: &session, agent: &agent }, message }, effects)
 }
 
 /// As [`wake`], for one message that has just become due: the others were brought when they did.
 pub(super) fn wake_for(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (id, seq, message): (SessionId, u64, MessageId),
+    Arrival { of, message }: Arrival<'_>,
     effects: &mut Vec<Effect>,
 ) -> Result<Option<Full>> {
-    bring(cx, txn, id, Due::One(seq, message), effects)
+    let Some(((_, seq), oldest)) = cx.db.ready.first_in(txn, &of.id)? else { return Ok(None) };
+    bring(cx, txn, of, ((seq, oldest), Some(message)), effects)
 }
 
-fn bring(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, due: Due, effects: &mut Vec<Effect>) -> Result<Option<Full>> {
-    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(None) };
-    let incarnation = match session.live {
-        Some(number) => cx.db.incarnations.get(txn, &(id, number))?,
+fn bring(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    of: Of<'_>,
+    ((oldest_seq, oldest), arrived): ((u64, MessageId), Option<ExportedMessage>),
+    effects: &mut Vec<Effect>,
+) -> Result<Option<Full>> {
+    let incarnation = match of.session.live {
+        Some(number) => cx.db.incarnations.get(txn, &(of.id, number))?,
         None => None,
     };
-    let Some((_, oldest)) = cx.db.ready.first_in(txn, &id)? else { return Ok(None) };
     // From the removal of an agent on nothing of it is started, even before its sessions are archived.
-    let removed = cx.db.agents.require(txn, &session.agent)?.archived.is_some();
-    match decide(&session, incarnation.as_ref(), removed) {
+    match decide(of.session, incarnation.as_ref(), of.agent.archived.is_some()) {
         Wake::Nothing => Ok(None),
         Wake::Export => {
-            let export = export::addition(cx, txn, (id, due), effects)?;
-            effects.push(Effect::Export(Box::new(export)));
+            let export = match arrived {
+                Some(message) => export::one(cx, txn, of, (message, oldest_seq), effects)?,
+                None => Some(export::everything(cx, txn, of, false, effects)?),
+            };
+            effects.extend(export.map(|export| Effect::Export(Box::new(export))));
             Ok(None)
         }
-        Wake::Launch => match places::full(cx, txn, session.agent)? {
-            None => launch(cx, txn, id, effects).map(|()| None),
+        Wake::Launch => match places::full(cx, txn, of)? {
+            None => launch(cx, txn, of, effects).map(|()| None),
             Some(full) => places::make_room(cx, txn, (full, oldest), effects).map(|()| Some(full)),
         },
     }
+}
+
+/// Brings what did not fit into a session's mailbox, if there can be such messages: `over` are those that have just ended.
+pub(super) fn follow_up(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, over): (SessionId, &[u64]),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let Some(((_, newest), _)) = cx.db.ready.last_in(txn, &id)? else { return Ok(()) };
+    // The oldest message that was due when something was last brought is none older than these.
+    let claimed = cx.db.claims.first_in(txn, &id)?.map(|((_, seq), _)| seq);
+    let ready = cx.db.ready.first_in(txn, &id)?.map(|((_, seq), _)| seq);
+    let oldest = over.iter().copied().chain(claimed).chain(ready).min().unwrap_or(0);
+    if export::in_window(oldest, newest) { Ok(()) } else { wake(cx, txn, id, effects).map(drop) }
 }
 
 /// What has to be done for a session.
@@ -71,7 +118,8 @@ fn decide(session: &Session, incarnation: Option<&Incarnation>, removed: bool) -
     }
 }
 
-fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, of: Of<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let id = of.id;
     let (session, number) = sessions::update(cx, txn, id, |session| {
         session.last_incarnation = session.last_incarnation.saturating_add(1);
         session.live = Some(session.last_incarnation);
@@ -92,7 +140,7 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Eff
     };
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
     cx.db.live.put(txn, &id, &number)?;
-    launch_effect(cx, txn, (id, number, session), effects)
+    launch_effect(cx, txn, (Of { session: &session, ..of }, number), effects)
 }
 
 /// Asks for the start of an incarnation of which nothing was heard: a runtime starts what does not run yet.
@@ -102,26 +150,24 @@ pub(super) fn launch_again(
     (id, number): (SessionId, u32),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    match sessions::load(cx, txn, id)? {
-        Some(session) => launch_effect(cx, txn, (id, number, session), effects),
-        None => Ok(()),
-    }
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(()) };
+    let agent = cx.db.agents.require(txn, &session.agent)?;
+    launch_effect(cx, txn, (Of { id, session: &session, agent: &agent }, number), effects)
 }
 
 fn launch_effect(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (id, number, session): (SessionId, u32, Session),
+    (of, incarnation): (Of<'_>, u32),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    let agent = cx.db.agents.require(txn, &session.agent)?;
-    let export = export::everything(cx, txn, id, effects)?;
+    let export = export::everything(cx, txn, of, true, effects)?;
     effects.push(Effect::Launch(Box::new(Launch {
-        session: id,
-        incarnation: number,
-        folder: agent.folder.to_string(),
-        settings: agent.settings,
-        session_name: session.name,
+        session: of.id,
+        incarnation,
+        folder: of.agent.folder.to_string(),
+        settings: of.agent.settings.clone(),
+        session_name: of.session.name,
         export,
     })));
     Ok(())

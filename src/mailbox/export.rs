@@ -29,8 +29,10 @@ const READABLE: RawMode = 0o644;
 
 /// Makes the host's half hold what the export says. A message that cannot be written does not keep the others.
 pub(super) fn export(mailbox: &Mailbox, install: &str, export: &Export, timezone: &str) -> Result<(), Error> {
-    if is_news(mailbox, &export.context)? {
-        let context = wire_context(mailbox, install, &export.context, timezone);
+    if let Some(view) = &export.context
+        && is_news(mailbox, view)?
+    {
+        let context = wire_context(mailbox, install, view, timezone);
         mailbox.host.write(CONTEXT_FILE, &encode(CONTEXT_FILE, &context)?, READABLE)?;
         mailbox.host.sync()?;
     }
@@ -46,7 +48,7 @@ pub(super) fn export(mailbox: &Mailbox, install: &str, export: &Export, timezone
         }
     }
     messages.sync()?;
-    first.and(export_replies(mailbox, &export.replies))
+    first.and(export.replies.as_ref().map_or(Ok(()), |replies| export_replies(mailbox, replies)))
 }
 
 /// Makes the answers to requests be exactly these: each of them is written once and never changes.

@@ -27,7 +27,7 @@ pub enum Matters {
     Channel {
         /// Where.
         chat: ChatId,
-        /// Who addressed it last.
+        /// Who addressed it first: whom the card names, and whom a yes lets in.
         sender: Option<UserId>,
         /// How they call themselves.
         name: Option<String>,

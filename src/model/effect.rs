@@ -49,12 +49,12 @@ pub enum Effect {
 pub struct Export {
     /// Whose mailbox.
     pub session: SessionId,
-    /// What the incarnation needs to know.
-    pub context: ContextView,
+    /// What the incarnation needs to know; none when nothing of it has changed.
+    pub context: Option<ContextView>,
     /// Messages it may work on, ascending.
     pub messages: Vec<ExportedMessage>,
-    /// Answers to requests of the incarnation: name of the file, and what it says.
-    pub replies: Vec<ExportedReply>,
+    /// Answers to requests of the incarnation, all there are; none leaves those that lie there.
+    pub replies: Option<Vec<ExportedReply>>,
     /// Whether messages that are not in the list have to go (before an incarnation starts), or the list is an addition.
     pub exact: bool,
 }

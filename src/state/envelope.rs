@@ -18,6 +18,9 @@ pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 7;
+const CHECKSUM_BYTES: usize = 4;
+/// Room for most records.
+const USUAL_BYTES: usize = 512;
 const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_BODY_BYTES>> =
     bincode::config::standard().with_limit::<MAX_BODY_BYTES>();
 
@@ -73,16 +76,20 @@ pub fn seal<R: Record>(record: &R) -> Result<Vec<u8>, Unwritable> {
 
 /// As [`seal`], for a frozen type.
 pub(super) fn seal_version<T: Serialize>(version: u16, record: &T) -> Result<Vec<u8>, Unwritable> {
-    let body = bincode::serde::encode_to_vec(record, CONFIG).map_err(|e| Unwritable::Encoding(e.to_string()))?;
+    let version = version.to_be_bytes();
+    let mut out = Vec::with_capacity(USUAL_BYTES);
+    out.push(FORMAT);
+    out.extend_from_slice(&version);
+    out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+    bincode::serde::encode_into_std_write(record, &mut out, CONFIG).map_err(|e| Unwritable::Encoding(e.to_string()))?;
+    let body = out.get(HEADER_BYTES..).unwrap_or_default();
     if body.len() > MAX_BODY_BYTES {
         return Err(Unwritable::TooLarge(body.len()));
     }
-    let version = version.to_be_bytes();
-    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
-    out.push(FORMAT);
-    out.extend_from_slice(&version);
-    out.extend_from_slice(&checksum(version, &body).to_be_bytes());
-    out.extend_from_slice(&body);
+    let sum = checksum(version, body).to_be_bytes();
+    if let Some(place) = out.get_mut(HEADER_BYTES - CHECKSUM_BYTES..HEADER_BYTES) {
+        place.copy_from_slice(&sum);
+    }
     Ok(out)
 }
 

@@ -30,9 +30,8 @@ impl Tables {
     /// Those of reading and writing the counter.
     pub fn allocate<I: Counted>(&self, txn: &mut Write<'_>) -> Result<I> {
         let key = Text::from(I::COUNTER);
-        let number = self.counter::<I>(txn)?.saturating_add(1);
-        self.counters.put(txn, &key, &Number(number))?;
-        Ok(I::from_number(number))
+        let next = |last: Option<Number>| Number(last.map_or(0, |Number(last)| last).saturating_add(1));
+        self.counters.upsert(txn, &key, next).map(|Number(number)| I::from_number(number))
     }
 
     /// Last number given to an id of a kind; 0 when there was none.

@@ -296,34 +296,67 @@ impl Store {
         Ok(done)
     }
 
-    /// Runs a group of transactions that are committed together, each in a transaction of its own within: one that fails
-    /// is undone alone, unless `no_room` says that it failed for want of room: then its neighbours may have taken it, and
-    /// the whole group is undone with [`Error::Full`]. When this returns `Ok`, those that succeeded are on disk.
+    /// Runs a group of transactions that are committed together. One that fails is undone alone, unless `no_room` says that
+    /// it failed for want of room: then its neighbours may have taken it, and the whole group is undone with
+    /// [`Error::Full`]. When this returns `Ok`, those that succeeded are on disk.
+    ///
+    /// A transaction within a transaction costs more than what is written in it. So only those inputs have one of their own
+    /// that may well be undone, as `undoable` says; when another one fails after all, the group is undone and carried out
+    /// once more with a transaction for each.
     ///
     /// # Errors
     /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
     /// again one by one; after [`Error::is_fatal`] the process stops.
     pub fn write_batch<I, T, E>(
         &self,
-        inputs: impl IntoIterator<Item = I>,
-        mut work: impl FnMut(&Tables, &mut Write<'_>, I) -> Result<T, E>,
+        inputs: &[I],
+        mut work: impl FnMut(&Tables, &mut Write<'_>, &I) -> Result<T, E>,
+        undoable: impl Fn(&I) -> bool,
         no_room: impl Fn(&E) -> bool,
     ) -> Result<Vec<Result<T, E>>> {
-        let Reader { env, tables } = &self.reader;
-        let mut group = begin_write(env)?;
-        let mut answers = Vec::new();
-        for input in inputs {
-            let mut txn = env.nested_write_txn(&mut group).map_err(Error::lmdb("beginning a transaction"))?;
-            let answer = work(tables, &mut txn, input);
+        let (mut each, mut at) = (false, 0);
+        let mut group = begin_write(&self.reader.env)?;
+        let mut answers = Vec::with_capacity(inputs.len());
+        while let Some(input) = inputs.get(at) {
+            let own = each || undoable(input);
+            let answer = match own {
+                true => self.own(&mut group, |txn| work(&self.reader.tables, txn, input))?,
+                false => work(&self.reader.tables, &mut group, input),
+            };
             match &answer {
-                Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
                 Err(error) if no_room(error) => return Err(Error::Full { doing: "carrying out a group" }),
-                Err(_) => txn.abort(),
+                Err(_) if !own => {
+                    group.abort();
+                    if inputs.len() == 1 {
+                        return Ok(vec![answer]);
+                    }
+                    group = begin_write(&self.reader.env)?;
+                    answers.clear();
+                    (each, at) = (true, 0);
+                    continue;
+                }
+                _ => {}
             }
             answers.push(answer);
+            at += 1;
         }
         self.commit(group)?;
         Ok(answers)
+    }
+
+    /// Runs a transaction within another one; when it fails, nothing of it happened.
+    fn own<T, E>(
+        &self,
+        group: &mut Write<'_>,
+        work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
+    ) -> Result<Result<T, E>> {
+        let mut txn = self.reader.env.nested_write_txn(group).map_err(Error::lmdb("beginning a transaction"))?;
+        let answer = work(&mut txn);
+        match &answer {
+            Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
+            Err(_) => txn.abort(),
+        }
+        Ok(answer)
     }
 
     /// The disk may take only the first part of a write before it is full, which LMDB reports as an I/O error. Nothing is
@@ -348,10 +381,7 @@ impl Store {
         txn: &mut Write<'_>,
         work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut part = self.reader.env.nested_write_txn(txn).map_err(Error::lmdb("beginning a transaction"))?;
-        let done = work(&mut part)?;
-        part.commit().map_err(Error::lmdb("committing"))?;
-        Ok(done)
+        self.own(txn, work)?
     }
 
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used

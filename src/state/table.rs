@@ -163,9 +163,48 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         let key_bytes = key.to_bytes();
-        self.keep_newer(txn, &key_bytes, key)?;
         let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
+        if let Some(known) = C::version() {
+            // One descent for a row that is new. One that a newer Hearth wrote is not replaced, not even by a caller that
+            // has not read it.
+            let old = self.bytes.get_or_put(txn, &key_bytes, &value).map_err(Error::lmdb("writing a row"))?;
+            match old.map(envelope::version_of) {
+                None => return Ok(()),
+                Some(Ok(found)) if found > known => {
+                    return Err(Error::TooNew { table: self.name, key: key.shown(), found, known });
+                }
+                Some(Ok(_)) => {}
+                Some(Err(why)) => return Err(self.unreadable(why, || key.shown())),
+            }
+        }
         self.bytes.put(txn, &key_bytes, &value).map_err(Error::lmdb("writing a row"))
+    }
+
+    /// Changes a row that other rows refer to; returns it as it is now, and what `change` says.
+    ///
+    /// # Errors
+    /// As [`Self::require`] and [`Self::put`].
+    pub fn update<T>(&self, txn: &mut Write<'_>, key: &K, change: impl FnOnce(&mut V) -> T) -> Result<(V, T)> {
+        let mut value = self.require(txn, key)?;
+        let said = change(&mut value);
+        self.replace(txn, key, &value)?;
+        Ok((value, said))
+    }
+
+    /// Makes a row from what it is now, if there is one; returns it.
+    ///
+    /// # Errors
+    /// As [`Self::get`] and [`Self::put`].
+    pub fn upsert(&self, txn: &mut Write<'_>, key: &K, make: impl FnOnce(Option<V>) -> V) -> Result<V> {
+        let value = make(self.get(txn, key)?);
+        self.replace(txn, key, &value)?;
+        Ok(value)
+    }
+
+    /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
+    fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
+        self.bytes.put(txn, &key.to_bytes(), &value).map_err(Error::lmdb("writing a row"))
     }
 
     /// Writes a row that must be new.
@@ -350,17 +389,6 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         let Some(row) = rows.next() else { return Ok(None) };
         let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
         self.decode(key, value).map(Some)
-    }
-
-    /// A row that a newer Hearth wrote is not replaced, not even by a caller that has not read it.
-    fn keep_newer(&self, txn: &Read<'_>, key_bytes: &[u8], key: &K) -> Result<()> {
-        let Some(known) = C::version() else { return Ok(()) };
-        let Some(old) = self.bytes.get(txn, key_bytes).map_err(Error::lmdb("reading a row"))? else { return Ok(()) };
-        match envelope::version_of(old) {
-            Ok(found) if found > known => Err(Error::TooNew { table: self.name, key: key.shown(), found, known }),
-            Ok(_) => Ok(()),
-            Err(why) => Err(self.unreadable(why, || key.shown())),
-        }
     }
 
     fn unreadable(&self, why: Unreadable, key: impl FnOnce() -> String) -> Error {

@@ -211,6 +211,9 @@ fn tricks_in_a_mailbox_are_refused_and_recorded() {
     host.wait_said(1);
     host.wait_settled();
     let agent = host.data().join("sessions/se1/agent");
+    wait_for("the end of the turn to be cleared away", || {
+        (!agent.join("ack/2.1.completed.json").exists()).then_some(())
+    });
     for (what, trick, word) in TRICKS {
         trick(&agent);
         let Some(word) = word else { continue };

@@ -192,12 +192,14 @@ fn live_agents_see_changes() {
     world.apply(&format!("[[agents]]\nfolder = \"main\"\nmodel = \"big\"\n{chats}"));
     let exports: Vec<_> = world.effects.iter().filter(|effect| matches!(effect, Effect::Export(_))).collect();
     let [Effect::Export(export)] = exports.as_slice() else { panic!("{}", exports.len()) };
-    assert_eq!((export.context.destinations.len(), export.context.version), (31, 2));
-    assert_eq!(export.context.settings.model.as_deref(), Some("big"));
+    let context = export.context.as_ref().unwrap();
+    assert_eq!((context.destinations.len(), context.version), (31, 2));
+    assert_eq!(context.settings.model.as_deref(), Some("big"));
     world.lose_effects();
     world.apply(&ONE.replace("platform_id = \"C\"", "platform_id = \"C\"\nname = \"Home\""));
     let Some(Effect::Export(export)) = world.effects.front() else { panic!() };
-    assert!(export.context.destinations.iter().any(|view| view.display.as_deref() == Some("Home")));
+    let context = export.context.as_ref().unwrap();
+    assert!(context.destinations.iter().any(|view| view.display.as_deref() == Some("Home")));
 }
 
 /// From the removal on nothing routes to the agent, wakes it or is exported; what waits is dropped with the reason, in

@@ -177,7 +177,7 @@ fn leftover_finals_are_abandoned() {
         Effect::Launch(launch) => Some(launch),
         _ => None,
     });
-    let context = &launch.unwrap().export.context;
+    let context = launch.unwrap().export.context.as_ref().unwrap();
     let told: Vec<u64> = context.already_sent.iter().map(|sent| sent.number).collect();
     assert_eq!((told, context.next_number, context.incarnation), (vec![3], 9, 2));
     world.settle();

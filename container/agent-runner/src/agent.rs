@@ -1,8 +1,8 @@
 //! The agent's half of the session directory: the only place that writes files.
 //!
-//! Each file is written under a temporary name, synced, renamed, and its directory synced. For crash tests every such
-//! step counts (except those of the heartbeat and the state, whose number depends on time), and the process kills itself
-//! after the step it was told, so that a test can go through all of them one by one.
+//! Each file is written under a temporary name, synced, renamed, and its directory synced; heartbeat and state, which only
+//! say how things are now, are written the same way without syncs. For crash tests every sync counts, and the process
+//! kills itself after the one it was told, so that a test can go through all of them one by one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -183,31 +183,33 @@ impl AgentHalf {
         temporary_name(name, (u64::from(std::process::id()) << 32) | (count & 0xffff_ffff))
     }
 
-    fn write_json<T: Serialize>(&self, dir: &Path, name: &str, value: &T, counted: bool) -> Result<(), Error> {
+    fn write_json<T: Serialize>(&self, dir: &Path, name: &str, value: &T, lasting: bool) -> Result<(), Error> {
         let path = dir.join(name);
         let bytes = match serde_json::to_vec(value) {
             Ok(bytes) => bytes,
             Err(error) => return Err(Error::Encode { path, reason: error.to_string() }),
         };
-        self.write_bytes(dir, name, &bytes, counted).map_err(|source| Error::Write { path, source })
+        self.write_bytes(dir, name, &bytes, lasting).map_err(|source| Error::Write { path, source })
     }
 
-    fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], counted: bool) -> io::Result<()> {
+    /// What only says how things are now is not synced: nobody wants it after a crash of the machine, and answers would
+    /// wait for it.
+    fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], lasting: bool) -> io::Result<()> {
         let temporary = dir.join(self.temporary(name));
         let written = File::create_new(&temporary).and_then(|mut file| {
             file.write_all(bytes)?;
-            file.sync_all()
+            if lasting { file.sync_all() } else { Ok(()) }
         });
         if let Err(error) = written {
             // The name is ours alone; an unfinished file only costs room, which may be what is missing.
             return fs::remove_file(&temporary).and(Err(error));
         }
-        if counted {
+        if lasting {
             self.step();
         }
         fs::rename(&temporary, dir.join(name))?;
-        sync_dir(dir)?;
-        if counted {
+        if lasting {
+            sync_dir(dir)?;
             self.step();
         }
         Ok(())

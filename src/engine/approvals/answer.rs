@@ -2,11 +2,12 @@
 
 use super::press::decidable;
 use super::{approvers, direct, naming, press};
-use crate::engine::route::{Remembered, blank, remember, sender_of};
+use crate::engine::duplicate::{End, Remembered};
+use crate::engine::route::{blank, sender_of};
 use crate::engine::{Applied, Cx, Result, chats};
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Card, Matter};
-use crate::model::delivery::Act;
+use crate::model::delivery::{Act, OutState};
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::message::Reason;
@@ -31,7 +32,9 @@ pub(in crate::engine) fn answer(cx: &Cx<'_>, txn: &mut Write<'_>, event: &Inboun
     }
     let text = event.content.text.trim();
     let Some(answered) = respond(cx, txn, &asked, (&by, text))? else { return Ok(None) };
-    remember(cx, txn, event, Remembered::refused(Reason::Answer))?;
+    if let Some(event) = Remembered::of(event) {
+        event.remember(cx, txn, End::refused(Reason::Answer))?;
+    }
     let chat = chats::find(cx, txn, &event.source.channel, &event.source.platform_id)?.map(|(id, _)| id);
     let report = RouteReport { outcome: Outcome::Consumed, reason: Some(Reason::Answer), ..blank(event, chat) };
     Ok(Some(Applied::new(Reply::Routed(report), answered.effects)))
@@ -54,11 +57,15 @@ fn respond(
     for (id, matter) in asked {
         let outbound = cx.db.outbound.require(txn, id)?;
         let Some(to) = outbound.to else { continue };
+        // What nobody has seen yet is answered by its id only.
+        let shown = matches!(outbound.state, OutState::Delivered { .. });
         match (&outbound.act, &wanted) {
-            (Act::Ask(card), Form::Option(named, option)) if named.map_or(newest, |named| named == *matter) => {
+            (Act::Ask(card), Form::Option(named, option))
+                if named.map_or(newest && shown, |named| named == *matter) =>
+            {
                 return choose(cx, txn, card, *option, (by, to));
             }
-            (Act::Ask(_), _) => newest = false,
+            (Act::Ask(_), _) => newest &= !shown,
             (_, Form::Option(Some(_), _)) => {}
             (_, Form::Option(None, _) | Form::Other) => {
                 if let Matter::Approval(approval) = matter

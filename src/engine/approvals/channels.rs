@@ -3,7 +3,7 @@
 
 use super::outcome::{self, Choice, Told};
 use super::texts::{CONNECT, IGNORE, NEW_AGENT, living_agents};
-use super::{approvers, ask, held, naming, rows};
+use super::{approvers, ask, held, naming};
 use crate::engine::configure::Aftermath;
 use crate::engine::route::sender_of;
 use crate::engine::{Cx, Result, agents, channels, chats, rights, wirings};
@@ -53,16 +53,15 @@ pub(in crate::engine) fn unheard(
         }
         _ => {}
     }
-    let name = event.content.sender_name.clone();
     if let Some(id) = cx.db.approvals_by_chat.get(txn, &chat_id)? {
+        // The card goes on naming whom it named: an answer to it lets nobody else in.
         held::drop_all(cx, txn, (id, chat_id), Reason::Superseded)?;
-        let about = Matters::Channel { chat: chat_id, sender, name };
-        rows::update(cx, txn, id, |approval| approval.about = about)?;
         return Ok(Unheard::Held(id));
     }
     if was_ignored(cx, txn, chat_id)? {
         return Ok(Unheard::Dropped(Reason::Rejected));
     }
+    let name = event.content.sender_name.clone();
     Ok(match ask::ask(cx, txn, Matters::Channel { chat: chat_id, sender, name }, effects)? {
         Ok(id) => Unheard::Held(id),
         Err(reason) => Unheard::Dropped(reason),
@@ -112,7 +111,7 @@ pub(super) fn decided(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects:
     }
 }
 
-/// Makes an agent listen in the chat, lets the sender of what waits talk to it, and routes that.
+/// Makes an agent listen in the chat, lets whom the card names talk to it, and routes what waits.
 pub(super) fn connect(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,

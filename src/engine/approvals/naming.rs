@@ -53,9 +53,11 @@ pub(super) fn named(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let ApprovalState::Naming { at, .. } = &approval.state else { return Ok(()) };
-    let told = create(cx, txn, (id, approval), (text, Decider::Person(by.clone())), effects)?;
-    let text = told.unwrap_or_else(|why| why);
-    notice::say_to(cx, txn, (at.clone(), None), text, effects).map(drop)
+    match create(cx, txn, (id, approval), (text, Decider::Person(by.clone())), effects)? {
+        // The end of what was asked says it.
+        Ok(_) => Ok(()),
+        Err(why) => notice::say_to(cx, txn, (at.clone(), None), why, effects).map(drop),
+    }
 }
 
 /// Makes an agent of this name and has it listen in the chat that was asked about.

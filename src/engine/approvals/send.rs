@@ -41,6 +41,8 @@ pub(super) fn show_next(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effect
             effects.push(Effect::OpenDirect(user.clone()));
             let due = cx.now.wall.plus(decide_wait(cx.policy, &approval));
             rows::update(cx, txn, id, |approval| {
+                let why = Some(format!("a direct message with {user} has to be opened first"));
+                approval.state = ApprovalState::Unsent { failed: failures(approval).saturating_add(1), why };
                 approval.approver = Some(user.clone());
                 approval.due = due;
             })
@@ -132,21 +134,22 @@ pub(super) fn again(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &
     .map(drop)
 }
 
-/// Shows a card anew to whoever was asked last, in the place of what counted until now.
+/// Shows a card anew, in the place of what counted until now: to whoever was asked last, if they may still decide.
 pub(super) fn show_again(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &mut Vec<Effect>) -> Result<()> {
-    let approval = rows::update(cx, txn, id, |approval| {
-        approval.state = ApprovalState::Unsent { failed: 0, why: None };
-    })?;
-    if let Some(card) = approval.card {
+    let Some(before) = rows::open(cx, txn, id)? else { return Ok(()) };
+    if let Some(card) = before.card {
         cards::close(cx, txn, card, "🔁 Asked again", effects)?;
     }
-    rows::update(cx, txn, id, |approval| approval.card = None)?;
-    match &approval.approver {
-        Some(user) => match direct::find(cx, txn, user)? {
-            Direct::At(address) => show_to(cx, txn, id, (user, &address), effects),
-            Direct::ToOpen | Direct::Nowhere => show_next(cx, txn, id, effects),
-        },
-        None => show_next(cx, txn, id, effects),
+    rows::update(cx, txn, id, |approval| {
+        approval.state = ApprovalState::Unsent { failed: 0, why: None };
+        approval.card = None;
+        approval.due = cx.now.wall;
+    })?;
+    let reachable = reachable(cx, txn, &before.about)?;
+    let same = reachable.iter().find(|(user, _)| Some(user) == before.approver.as_ref());
+    match same {
+        Some((user, Direct::At(address))) => show_to(cx, txn, id, (user, address), effects),
+        _ => show_next(cx, txn, id, effects),
     }
 }
 

@@ -86,15 +86,10 @@ pub(in crate::engine) fn send(
     if messages::backlog(cx, txn, peer.agent)? >= cx.policy.backlog_max {
         return Ok(Err("the other agent has too many waiting messages".to_owned()));
     }
-    let session = match whom(cx, txn, (from, question), peer)? {
-        Some(session) => session,
-        None => sessions::newest(cx, txn, peer.agent)?,
-    };
+    let answered = whom(cx, txn, (from, question), peer)?;
     let body = messages::insert_body(cx, txn, &body(cx, said, &speaker))?;
-    let (_, seq) = sessions::update(cx, txn, session, |row| {
-        row.active = cx.now.wall;
-        row.take_seq()
-    })?;
+    let (session, row) = sessions::arrive_in(cx, txn, peer.agent, answered)?;
+    let seq = row.last_number;
     let hop = Some(Hop { session: from, count });
     let new = NewMessage { session, agent: peer.agent, seq, body, trigger: true, reply: None, from: hop };
     let message = messages::insert(cx, txn, new)?;
@@ -103,7 +98,7 @@ pub(in crate::engine) fn send(
             messages::update(cx, txn, message, |row| row.state = MessageState::Pending(Due::At(time)))?;
         }
         _ => {
-            wake::wake_for(cx, txn, (session, seq, message), effects)?;
+            wake::wake_about(cx, txn, (session, message), effects)?;
         }
     }
     Ok(Ok(Sent::Stored(message)))

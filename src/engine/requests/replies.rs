@@ -1,7 +1,7 @@
 //! Answers to what agents ask of Hearth: rows as long as the incarnation that asked lives, and with them files.
 
 use super::questions;
-use crate::engine::{Cx, Result, export, readable, sessions};
+use crate::engine::{Cx, Result, readable};
 use crate::model::approval::HostReply;
 use crate::model::content::RawJson;
 use crate::model::effect::{Effect, Export, ExportedReply};
@@ -137,10 +137,9 @@ fn reads(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, incarnation: u32) -> 
 }
 
 /// Answers without messages: those that lie in the mailbox stay.
-fn export(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
-    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(()) };
-    let context = export::context_view(cx, txn, (id, &session))?;
-    let replies = of(cx, txn, id, session.live)?;
-    effects.push(Effect::Export(Box::new(Export { session: id, context, messages: vec![], replies, exact: false })));
+fn export(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+    let live = cx.db.live.get(txn, &session)?;
+    let replies = Some(of(cx, txn, session, live)?);
+    effects.push(Effect::Export(Box::new(Export { session, context: None, messages: vec![], replies, exact: false })));
     Ok(())
 }

@@ -92,9 +92,10 @@ fn message(seq: u64) -> ExportedMessage {
 
 fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<(), Error> {
     let messages = seqs.iter().map(|seq| message(*seq)).collect();
-    place
-        .mailboxes
-        .export(&Export { session: SESSION, context: view, messages, replies: Vec::new(), exact }, "Europe/Berlin")
+    place.mailboxes.export(
+        &Export { session: SESSION, context: Some(view), messages, replies: Some(Vec::new()), exact },
+        "Europe/Berlin",
+    )
 }
 
 fn read_context(place: &Place) -> Context {
@@ -211,7 +212,7 @@ fn a_message_that_cannot_be_written_does_not_keep_the_others() {
     broken.content = RawJson::trusted("{".to_owned());
     let messages = vec![big, broken, message(8)];
     let outcome = place.mailboxes.export(
-        &Export { session: SESSION, context: context(1, 1), messages, replies: Vec::new(), exact: true },
+        &Export { session: SESSION, context: Some(context(1, 1)), messages, replies: Some(Vec::new()), exact: true },
         "UTC",
     );
     assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");

@@ -1,6 +1,11 @@
 //! Envelopes: damage is noticed, old records are upgraded, newer ones are left alone.
 
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+use crate::model::content::{Content, RawJson};
 use crate::model::id::ChatId;
+use crate::model::message::{Body, MessageKind};
+use crate::model::{ForeignId, Timestamp};
 use crate::state::envelope::{Unreadable, open, seal, seal_version};
 use crate::state::legacy::example::{Note, NoteV1, NoteV2};
 use crate::state::tests::store;
@@ -63,4 +68,44 @@ fn rows_of_a_newer_version_are_neither_read_nor_replaced() {
     store.write(|db, txn| db.counters.put_bytes(txn, &key, &[1, 2, 3])).unwrap();
     let damaged = store.read(|db, txn| db.counters.get(txn, &key)).unwrap_err().to_string();
     assert!(damaged.starts_with("the row ms of table counters is damaged: 3 bytes"), "{damaged}");
+}
+
+fn body(text: &str, payload: &str) -> Body {
+    let content = Content {
+        text: text.to_owned(),
+        sender: Some(ForeignId::new("id", "42").unwrap()),
+        sender_name: None,
+        raw: RawJson::trusted(payload.to_owned()),
+    };
+    Body {
+        content,
+        kind: MessageKind::Chat,
+        said: Timestamp::from_millis(4),
+        source: None,
+        platform_message: None,
+        sender: None,
+        attachments: vec![],
+    }
+}
+
+fn escaped(c: char) -> String {
+    let mut units = [0; 2];
+    c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+proptest! {
+    /// The text of a message is stored within its payload, and what is read is what was written, whatever the payload.
+    #[test]
+    fn a_text_is_stored_once_and_read_as_it_was(text in any::<String>(), other in any::<String>(), ascii in any::<bool>()) {
+        let mut payload = serde_json::json!({ "n": [1], "quoted": &other, "text": &text }).to_string();
+        if ascii {
+            payload = payload.chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
+        }
+        for body in [body(&text, &payload), body(&other, &payload), body(&text, "{}"), body("", &payload)] {
+            prop_assert_eq!(open::<Body>(&seal(&body).unwrap()).unwrap(), body.clone());
+            let shown = serde_json::to_string(&body).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Body>(&shown).unwrap(), body);
+        }
+        prop_assert!(seal(&body(&text, &payload)).unwrap().len() < payload.len() + 30);
+    }
 }

@@ -5,7 +5,7 @@ use crate::model::id::{AgentId, ChatId, Counted, MessageId, SessionId};
 use crate::model::{Awake, Timestamp};
 use crate::state::room::{Admission, NoRoom};
 use crate::state::tests::{small, store};
-use crate::state::{Error, Meta, Number, Options, Reader, Result, Store, Tables, Text, Write, migrate};
+use crate::state::{Error, Meta, Number, Options, Read, Reader, Result, Store, Tables, Text, Write, migrate};
 
 fn text(text: &str) -> Text {
     Text::new(text).unwrap()
@@ -54,22 +54,23 @@ fn what_fails_leaves_nothing() {
 
 #[test]
 fn one_failure_in_a_group_harms_nobody() {
-    let (_dir, store) = store();
-    let answers = store
-        .write_batch(
-            1..=4_u64,
-            |db, txn, n| {
-                db.counters.put(txn, &text("last"), &Number(n))?;
-                db.counters.insert(txn, &text(&format!("n{n}")), &Number(n))?;
-                if n == 3 { db.agents.require(txn, &AgentId::new(n)).map(|_| 0) } else { Ok(n) }
-            },
-            Error::is_full,
-        )
-        .unwrap();
-    let numbers: Vec<Option<u64>> = answers.into_iter().map(Result::ok).collect();
-    assert_eq!(numbers, [Some(1), Some(2), None, Some(4)]);
-    let keys = store.read(|db, txn| db.counters.iter(txn)?.map(|row| Ok(row?.0)).collect::<Result<Vec<_>>>()).unwrap();
-    assert_eq!(keys, [text("last"), text("n1"), text("n2"), text("n4")]);
+    let undoable: [fn(&u64) -> bool; 4] = [|_| false, |_| true, |n| *n == 3, |n| *n == 2];
+    for undoable in undoable {
+        let (_dir, store) = store();
+        let put = |db: &Tables, txn: &mut Write<'_>, n: &u64| {
+            db.counters.put(txn, &text("last"), &Number(*n))?;
+            db.counters.insert(txn, &text(&format!("n{n}")), &Number(*n))?;
+            if *n == 3 { db.agents.require(txn, &AgentId::new(*n)).map(|_| 0) } else { Ok(*n) }
+        };
+        let answers = store.write_batch(&[1, 2, 3, 4], put, undoable, Error::is_full).unwrap();
+        let numbers: Vec<Option<u64>> = answers.into_iter().map(Result::ok).collect();
+        assert_eq!(numbers, [Some(1), Some(2), None, Some(4)]);
+        let alone = store.write_batch(&[3], put, undoable, Error::is_full).unwrap();
+        assert!(matches!(alone.as_slice(), [Err(Error::Missing { .. })]), "{alone:?}");
+        let keys =
+            |db: &Tables, txn: &Read<'_>| db.counters.iter(txn)?.map(|row| Ok(row?.0)).collect::<Result<Vec<_>>>();
+        assert_eq!(store.read(keys).unwrap(), [text("last"), text("n1"), text("n2"), text("n4")]);
+    }
 }
 
 #[test]
@@ -213,17 +214,17 @@ fn a_full_map_loses_nothing() {
 fn a_group_survives_one_input_that_is_too_large() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), Options { map_bytes: Some(2 << 20), ..small() }).unwrap();
-    let put = |db: &Tables, txn: &mut Write<'_>, rows: u64| {
-        for n in 0..rows {
+    let put = |db: &Tables, txn: &mut Write<'_>, rows: &u64| {
+        for n in 0..*rows {
             db.counters.put(txn, &text(&format!("{rows}-{n:0390}")), &Number(n))?;
         }
         Ok::<_, Error>(())
     };
     // Either the whole group is undone, to be tried again one by one, or only what did not fit.
-    let undone = store.write_batch([1_u64, 100_000, 1], put, Error::is_full);
+    let undone = store.write_batch(&[1, 100_000, 1], put, |_| false, Error::is_full);
     assert!(undone.is_err_and(|error| error.is_full()));
     assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 0);
-    let answers = store.write_batch([1_u64, 100_000, 1], put, |_| false).unwrap();
+    let answers = store.write_batch(&[1, 100_000, 1], put, |_| true, |_| false).unwrap();
     assert!(matches!(answers.as_slice(), [Ok(()), Err(Error::Full { .. }), Ok(())]), "{answers:?}");
     assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 1);
 }

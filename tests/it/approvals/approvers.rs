@@ -136,7 +136,7 @@ fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
         ApprovalState::Unsent { failed, why } => (*failed, why.clone().unwrap_or_default()),
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(&ground), (1, "no direct message with discord:user-1: 503".to_owned()));
+    assert_eq!(why(&ground), (2, "no direct message with discord:user-1: 503".to_owned()));
     // The effect is lost; the sweep asks again, with growing pauses.
     ground.world.outside.direct = Box::new(|user| Some(Ok(user.handle().clone())));
     ground.world.pass(Millis::minutes(2));

@@ -199,7 +199,7 @@ impl Sim {
         let net = || ChannelName::new("net").unwrap();
         let chat = |id: &str| ForeignId::new("chat", id).unwrap();
         let stranger = UserId::parse("net:s2").unwrap();
-        let input = match self.chance.next(9) {
+        let input = match self.chance.next(11) {
             0 => configure(vec![Change::AddMember(main(), stranger)]),
             1 => configure(vec![Change::RemoveMember(main(), stranger)]),
             2 => configure(vec![Change::RemoveWiring(net(), chat("C"), main())]),
@@ -207,6 +207,8 @@ impl Sim {
             5 => configure(vec![Change::RemoveChat(net(), chat("U"))]),
             6 => configure(vec![Change::DenyChat(net(), chat("V"))]),
             7 => configure(vec![Change::AllowChat(net(), chat("V"))]),
+            8 => configure(vec![Change::RemoveUser(UserId::parse("web:chief").unwrap())]),
+            9 => configure(vec![Change::RemoveAgent(Folder::new("other").unwrap())]),
             _ => {
                 let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
                 let Some(((_, id), ())) = open else { return };

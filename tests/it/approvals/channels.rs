@@ -100,8 +100,11 @@ fn the_newest_message_waits() {
     assert_eq!((ground.cards().len(), ground.open(), ground.held().len(), ground.count("bodies")), (1, 1, 1, 1));
     assert_eq!(ground.reasons(), [Reason::Superseded, Reason::Superseded]);
     ground.presses("telegram:owner", 0);
+    // The card named the caller: nobody is let in by an answer to it but them. The other is asked about in turn.
+    assert_eq!(ground.members(), ["ag1 telegram:caller by telegram:owner"]);
+    assert_eq!((ground.states(), ground.heard().len()), (vec!["approved", "pending"], 0));
+    ground.presses("telegram:owner", 0);
     assert_eq!(ground.heard(), ["three"]);
-    assert_eq!(ground.members(), ["ag1 telegram:other by telegram:owner"], "whose message waited, and nobody else");
 }
 
 /// K6, decided differently: "ignore" is forgotten; a card at most once an hour. Only `hearth chats deny` is for good.

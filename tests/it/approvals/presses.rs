@@ -67,8 +67,18 @@ fn a_right_that_was_taken_does_not_count() {
     let owner = UserId::parse("telegram:owner").unwrap();
     let revoke = hearth::model::configure::Change::Revoke(owner, hearth::model::configure::RoleSpec::Owner);
     ground.world.configure(vec![revoke]).unwrap();
+    ground.world.settle();
     assert_eq!(ground.presses("telegram:owner", 0), (false, "You may not decide this.".to_owned()));
-    assert_eq!(ground.open(), 1);
+    assert_eq!(ground.states(), ["unsent"], "there is nobody left to ask");
+    // Somebody who may decide is asked in their place.
+    let mut ground = Ground::of(&format!("{GROUP}{PEOPLE}"));
+    ground.says("stranger", "hello");
+    assert_eq!(ground.card_places(), ["telegram/andys"]);
+    let andys = UserId::parse("telegram:andys").unwrap();
+    ground.world.configure(vec![hearth::model::configure::Change::RemoveUser(andys)]).unwrap();
+    ground.world.settle();
+    assert_eq!(ground.card_places(), ["telegram/andys", "telegram/admin"]);
+    assert_eq!((ground.states(), ground.count("asked")), (vec!["pending"], 1));
 }
 
 #[test]

@@ -54,6 +54,17 @@ fn a_number_answers_the_newest_card() {
     }
 }
 
+/// The owner has not seen the card yet: a number they type is for the agent.
+#[test]
+fn a_card_that_nobody_has_seen_is_answered_by_its_id_only() {
+    let mut ground = Ground::of(TERMINAL);
+    ground.world.outside.channel = Box::new(|_| Some(hearth::model::delivery::DeliveryResult::Absent));
+    ground.says("stranger", "hello");
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "1"), MENTION).outcome, Outcome::Routed);
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "ap1 1"), MENTION).outcome, Outcome::Consumed);
+    assert_eq!(ground.states(), ["approved"]);
+}
+
 #[test]
 fn an_answer_twice_is_one_answer() {
     let mut ground = Ground::of(TERMINAL);

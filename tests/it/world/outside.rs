@@ -139,11 +139,15 @@ impl Outside {
     }
 
     fn export(&mut self, export: Export) {
-        self.numbers.insert(export.session, export.context.next_number);
-        let names = export.context.destinations.iter().map(|destination| destination.name.clone());
-        self.destinations.insert(export.session, names.collect());
-        let text = |reply: ExportedReply| (reply.request, reply.answer.map(|json| json.as_str().to_owned()));
-        self.replies.insert(export.session, export.replies.into_iter().map(text).collect());
+        if let Some(context) = &export.context {
+            self.numbers.insert(export.session, context.next_number);
+            let names = context.destinations.iter().map(|destination| destination.name.clone());
+            self.destinations.insert(export.session, names.collect());
+        }
+        if let Some(replies) = export.replies {
+            let text = |reply: ExportedReply| (reply.request, reply.answer.map(|json| json.as_str().to_owned()));
+            self.replies.insert(export.session, replies.into_iter().map(text).collect());
+        }
         let inbox = self.inbox.entry(export.session).or_default();
         if export.exact {
             inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));

@@ -119,5 +119,6 @@ fn export_line(export: &Export) -> String {
         .map(|message| format!("{}{}", message.seq, if message.trigger { "" } else { " (context)" }))
         .collect();
     let exact = if export.exact { "exactly " } else { "" };
-    format!("{} v{} {exact}[{}]", export.session, export.context.version, messages.join(", "))
+    let context = export.context.as_ref().map_or_else(String::new, |context| format!("v{} ", context.version));
+    format!("{} {context}{exact}[{}]", export.session, messages.join(", "))
 }
