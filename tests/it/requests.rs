@@ -264,6 +264,41 @@ fn an_answer_that_nobody_has_read_is_not_lost() {
     assert!(world.outside.inbox[&S].contains_key(&note.seq), "it goes along with the message that comes back");
 }
 
+/// The turn is begun again and asks the same: people see one card, and whoever asks now gets the answer.
+#[test]
+fn a_question_that_is_asked_again_is_the_same_one() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    ask(&mut world, "m", Request::AddMcpServer(server()));
+    world.outside.running.clear();
+    world.put(gone(S, 1, Exit::Signal(9)));
+    world.settle();
+    world.pass(Millis::seconds(6));
+    world.sweep();
+    world.settle();
+    let input = world.outside.write(S, vec![claim(2, 2)]);
+    world.put(input);
+    ask(&mut world, "again", question());
+    ask(&mut world, "m2", Request::AddMcpServer(server()));
+    assert_eq!(world.read(|db, txn| Ok((db.questions.len(txn)?, db.approvals.len(txn)?))), (1, 1));
+    let cards = world.all_outbound().iter().filter(|(_, outbound)| matches!(outbound.act, Act::Ask(_))).count();
+    assert_eq!(cards, 2, "one of the question, one of the approval");
+    assert!(press(&mut world, "net:ann", 0).0);
+    assert!(matches!(reply(&world, "again"), Some(Ok(_))));
+    assert!(matches!(reply(&world, "m2"), Some(Ok(submitted)) if submitted["approval"] == "ap1"));
+}
+
+#[test]
+fn an_agent_cannot_flood_whoever_decides() {
+    let mut world = working();
+    for number in 0..11 {
+        ask(&mut world, &format!("c{number}"), create(&format!("agent {number}")));
+    }
+    assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 10);
+    let full = "create_agent failed: too many requests wait for a decision.";
+    assert_eq!(reply(&world, "c10"), Some(Err(full.into())));
+}
+
 /// The agent did not wait: what a person says then is a message, whether the incarnation lives or not.
 #[test]
 fn an_answer_after_the_turn_is_a_message() {

@@ -4,13 +4,15 @@ use super::create;
 use super::replies::{self, Asker};
 use crate::engine::json::{self, Field};
 use crate::engine::{Cx, Result, approvals, lifecycle, notice, sessions};
-use crate::model::approval::Matters;
+use crate::model::approval::{Approval, Matters};
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, AgentSettings, McpServer};
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::Reason;
 use crate::state::Write;
 
+/// Decisions that one session may wait for.
+const OPEN_MAX: usize = 10;
 /// Servers of one agent.
 const SERVERS_MAX: usize = 32;
 /// Packages of one agent, of each kind.
@@ -25,9 +27,16 @@ pub(super) fn ask(
 ) -> Result<std::result::Result<(), String>> {
     let action = action(&about);
     let submitted = submitted(&about);
-    let id = match approvals::ask(cx, txn, about, effects)? {
-        Ok(id) => id,
-        Err(reason) => return Ok(Err(decide_unavailable(action, reason))),
+    let open = open_of(cx, txn, asker.session)?;
+    let asked_before = open.iter().find(|(_, approval)| approval.about == about).map(|(id, _)| *id);
+    let id = match asked_before {
+        // A turn that is begun again asks again; one card is enough.
+        Some(id) => id,
+        None if open.len() >= OPEN_MAX => return Ok(Err(decide_unavailable(action, Reason::ApprovalsFull))),
+        None => match approvals::ask(cx, txn, about, effects)? {
+            Ok(id) => id,
+            Err(reason) => return Ok(Err(decide_unavailable(action, reason))),
+        },
     };
     let id = id.to_string();
     let fields = [("status", "submitted"), ("approval", &id), ("text", &submitted)];
@@ -35,6 +44,18 @@ pub(super) fn ask(
     // Who cannot read this hears of the decision by a message of its own.
     replies::answer(cx, txn, asker, Ok(answer), effects)?;
     Ok(Ok(()))
+}
+
+/// What a session asked for that nobody has decided yet.
+fn open_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<(ApprovalId, Approval)>> {
+    let mut open = Vec::new();
+    for ((_, id), ()) in cx.db.approvals_due.collect_range(txn, .., cx.policy.rows_per_input)? {
+        let approval = cx.db.approvals.require(txn, &id)?;
+        if session_of(&approval.about) == Some(session) {
+            open.push((id, approval));
+        }
+    }
+    Ok(open)
 }
 
 /// Puts packages to those that the agent's image has.

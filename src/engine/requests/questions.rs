@@ -30,6 +30,9 @@ pub(super) fn ask(
     if cx.db.questions_due.len(txn)? >= OPEN_MAX {
         return Ok(Err("too many questions are open".to_owned()));
     }
+    if adopt(cx, txn, (asker, &to), &new)? {
+        return Ok(Ok(()));
+    }
     let id: QuestionId = cx.db.allocate(txn)?;
     let NewQuestion { title, body, options, timeout } = new;
     let shown = NewCard {
@@ -58,6 +61,28 @@ pub(super) fn ask(
     cx.db.questions.put(txn, &id, &question)?;
     cx.db.questions_due.put(txn, &(question.expires, id), &())?;
     Ok(Ok(()))
+}
+
+/// Takes over the same question of an incarnation that is gone: a turn that is begun again asks again, and people are not
+/// asked twice.
+fn adopt(cx: &Cx<'_>, txn: &mut Write<'_>, (asker, to): (&Asker, &Address), new: &NewQuestion) -> Result<bool> {
+    for ((due, id), ()) in cx.db.questions_due.collect_range(txn, .., cx.policy.rows_per_input)? {
+        let mut question = cx.db.questions.require(txn, &id)?;
+        let left = question.session == asker.session && question.incarnation != asker.incarnation;
+        let asked = (&question.title, &question.body, &question.options) == (&new.title, &new.body, &new.options);
+        if !left || !asked || question.to != *to || due <= cx.now.wall {
+            continue;
+        }
+        cx.db.questions_due.delete(txn, &(due, id))?;
+        question.incarnation = asker.incarnation;
+        question.number = asker.number;
+        question.request.clone_from(&asker.request);
+        question.expires = cx.now.wall.plus(new.timeout.min(cx.policy.question_max));
+        cx.db.questions_due.put(txn, &(question.expires, id), &())?;
+        cx.db.questions.put(txn, &id, &question)?;
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// Somebody pressed a button of a question's card, or answered it in words.

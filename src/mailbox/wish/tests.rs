@@ -192,3 +192,52 @@ fn cards_have_a_text() {
         assert_eq!(of(empty).0, Wish::Impossible("the card has nothing to show".into()));
     }
 }
+
+/// Any JSON, as deep and odd as the parser lets through.
+fn value() -> impl proptest::strategy::Strategy<Value = Value> {
+    use proptest::prelude::*;
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,300}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..12).prop_map(Value::from),
+            proptest::collection::btree_map("[a-zA-Z_]{0,8}", inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest::proptest! {
+    /// Whatever an agent writes is understood as something bounded, or refused with a reason.
+    #[test]
+    fn nothing_an_agent_writes_breaks_the_edge(
+        action in proptest::sample::select(vec!["ask_user_question", "install_packages", "add_mcp_server", "create_agent"]),
+        fields in proptest::collection::btree_map(
+            "(title|question|options|timeout|apt|npm|reason|name|command|args|env|instructions)", value(), 0..8),
+    ) {
+        let mut content: Fields = fields.into_iter().collect();
+        content.insert("action".to_owned(), action.into());
+        match wish(OutKind::System, &content) {
+            (Wish::Impossible(why), text) => proptest::prop_assert!(!why.is_empty() && text.is_empty()),
+            (Wish::Request(request), _) => match *request {
+                Request::Question(question) => {
+                    proptest::prop_assert!((1..=OPTIONS).contains(&question.options.len()));
+                    proptest::prop_assert!(question.title.chars().count() <= TITLE_CHARS);
+                    proptest::prop_assert!(question.options.iter().all(|o| o.label.chars().count() <= LABEL_CHARS));
+                }
+                Request::InstallPackages { packages, .. } => proptest::prop_assert_eq!(packages_problem(&packages), None),
+                Request::AddMcpServer(server) => {
+                    proptest::prop_assert!(is_server_name(&server.name));
+                    proptest::prop_assert!(server.env.windows(2).all(|pair| pair[0].0 < pair[1].0));
+                }
+                Request::CreateAgent { name, .. } => proptest::prop_assert!(is_short_line(&name, LABEL_CHARS)),
+            },
+            other => proptest::prop_assert!(false, "{other:?}"),
+        }
+    }
+}
