@@ -1,8 +1,8 @@
 //! One inbound event as JSON text, as `hearth inject` and the adapters' web services hand it over, checked and bounded.
 //!
 //! Field names are those that adapters use already:
-//! `{"channelType", "platformId", "threadId", "message": {"id", "kind", "content", "timestamp", "isMention", "isGroup"},
-//! "replyTo": {"channelType", "platformId", "threadId"}}`. Fields not known here are ignored.
+//! `{"channelType", "platformId", "threadId", "supportsThreads", "message": {"id", "kind", "content", "timestamp",
+//! "isMention", "isGroup"}, "replyTo": {"channelType", "platformId", "threadId"}}`. Fields not known here are ignored.
 //!
 //! What is needed to route a message must be right, or the event is refused. What only describes it (text, names) is taken
 //! if it has the right type and is otherwise absent, because a platform's new payload must not lose a message.
@@ -120,7 +120,7 @@ pub fn parse(event: &[u8]) -> Result<InboundEvent, BadEvent> {
         mention: message.is_true("isMention"),
         group: message.is_true("isGroup"),
         reply_to,
-        threads: None,
+        threads: top.flag("supportsThreads")?,
         chat_name: None,
         attachments: Vec::new(),
     })
@@ -263,6 +263,16 @@ impl<'t> Fields<'t> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let wrong = |_| BadEvent::WrongType { field, wanted: "a string", found: type_of(value) };
         serde_json::from_str(value).map(Some).map_err(wrong)
+    }
+
+    /// A boolean that has to be one if it is there: what it says decides where messages go.
+    fn flag(&self, field: &'static str) -> Result<Option<bool>, BadEvent> {
+        match self.get(field) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(other) => Err(BadEvent::WrongType { field, wanted: "true or false", found: type_of(other) }),
+        }
     }
 
     /// A string, and nothing if it is something else.

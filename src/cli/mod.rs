@@ -23,6 +23,7 @@ mod dropped;
 mod entity;
 mod inject;
 mod line;
+mod listening;
 mod local;
 mod out;
 mod progress;
@@ -109,6 +110,12 @@ enum Command {
     /// List, show and answer what agents ask people
     #[command(subcommand)]
     Questions(questions::QuestionsCommand),
+    /// List, add and remove threads that do not wake an agent
+    #[command(subcommand)]
+    Mutes(listening::MutesCommand),
+    /// List and end where agents go on listening after they were addressed
+    #[command(subcommand)]
+    Sticky(listening::StickyCommand),
     /// List and show sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -228,6 +235,8 @@ fn run(cli: Cli) -> Done {
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Approvals(command) => approvals::approvals(&paths, &command, json),
         Command::Questions(command) => questions::questions(&paths, &command, json),
+        Command::Mutes(command) => listening::mutes(&paths, &command, json),
+        Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

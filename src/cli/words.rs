@@ -1,6 +1,6 @@
 //! What rows mean, in words for people.
 
-use crate::model::delivery::{OutState, Outbound};
+use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
 use crate::model::message::{Completion, Due, MessageState, Reason};
@@ -136,7 +136,10 @@ pub(super) fn delivery_detail(outbound: &Outbound) -> Option<String> {
         OutState::Attempting { .. } => Some("the channel has not answered yet".to_owned()),
         OutState::Delivered { .. } => None,
         OutState::Failed { error, .. } | OutState::Refused { error, .. } => Some(error.clone()),
-        OutState::Abandoned { .. } => Some("its turn never ended, so it was not sent".to_owned()),
+        OutState::Abandoned { .. } => Some(match outbound.author {
+            Author::Agent { .. } => "its turn never ended, so it was not sent".to_owned(),
+            Author::Hearth => "it was taken back before anybody saw it".to_owned(),
+        }),
         OutState::Carried { message: Some(message), .. } => Some(format!("another agent has it as {message}")),
         OutState::Carried { message: None, .. } => Some("it was a request to Hearth itself".to_owned()),
     }

@@ -1,7 +1,9 @@
 //! Chats and who listens in them.
 
-use super::{Cx, Result};
-use crate::model::address::{ChannelName, ForeignId};
+use super::configure::Aftermath;
+use super::{Cx, Result, agents, wirings};
+use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::effect::Effect;
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::input::InboundEvent;
@@ -25,12 +27,12 @@ pub(super) fn find(
 }
 
 /// Makes a chat that the bot was addressed in; nobody listens in it yet.
-pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<(ChatId, Chat)> {
+pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group: bool) -> Result<(ChatId, Chat)> {
     let chat = Chat {
-        channel: event.source.channel.clone(),
-        platform_id: event.source.platform_id.clone(),
-        name: event.chat_name.clone(),
-        group: event.group,
+        channel: source.channel.clone(),
+        platform_id: source.platform_id.clone(),
+        name: None,
+        group,
         unknown_senders: UnknownSenders::RequestApproval,
         denied: None,
         origin: Origin::Runtime,
@@ -39,6 +41,23 @@ pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -
     };
     let id = insert(cx, txn, &chat)?;
     Ok((id, chat))
+}
+
+/// Keeps what is known of a chat current, as adapters say it: its name, and that it is a group. Nobody says of a group that
+/// it is none. Agents that write to it by a name see what it is called.
+pub(super) fn refresh(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, chat): (ChatId, &mut Chat),
+    event: &InboundEvent,
+) -> Result<Vec<Effect>> {
+    let name = event.chat_name.as_ref().filter(|name| !name.is_empty()).or(chat.name.as_ref()).cloned();
+    let now = Chat { name, group: chat.group || event.group, ..chat.clone() };
+    let mut after = Aftermath::default();
+    wirings::alter(cx, txn, id, (chat, &now), &mut after)?;
+    *chat = now;
+    agents::renew_contexts(cx, txn, &mut after)?;
+    Ok(after.effects)
 }
 
 /// Stores a new chat.

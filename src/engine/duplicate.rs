@@ -1,13 +1,11 @@
 //! The same event again.
 
-use super::access::standing;
-use super::engage::{Facts, decide};
+use super::engage::{Heard, weigh};
 use super::export::Of;
 use super::wake::Arrival;
-use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, wake};
+use super::{Applied, Cx, Result, chats, export, journal, messages, route, sessions, threads, wake};
 use crate::model::address::ForeignId;
 use crate::model::effect::{Discard, Effect};
-use crate::model::entity::Chat;
 use crate::model::id::{ApprovalId, ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
@@ -72,14 +70,21 @@ impl End {
 }
 
 /// Changes nothing, except that a context message which engages now becomes one that asks for a turn.
-pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, seen: &Seen) -> Result<Applied> {
+pub(super) fn repeat(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (event, threads): (&InboundEvent, Option<bool>),
+    seen: &Seen,
+) -> Result<Applied> {
     let chat = chats::find(cx, txn, &event.source.channel, &event.source.platform_id)?;
     let chat_id = chat.as_ref().map(|(id, _)| *id);
     let mut effects = Vec::new();
     let mut wirings = Vec::new();
+    let sender = route::sender_of(event);
     if let Some((chat_id, chat)) = &chat {
+        let heard = Heard { event, chat, sender: sender.as_ref(), threads };
         for message in &seen.messages {
-            wirings.extend(look_again(cx, txn, (event, *chat_id, chat), *message, &mut effects)?);
+            wirings.extend(look_again(cx, txn, (*chat_id, heard), *message, &mut effects)?);
         }
     }
     let reason = Some(seen.refused.unwrap_or(Reason::AlreadyStored));
@@ -90,7 +95,7 @@ pub(super) fn repeat(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent, see
 fn look_again(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (event, chat_id, chat): (&InboundEvent, ChatId, &Chat),
+    (chat_id, heard): (ChatId, Heard<'_>),
     id: MessageId,
     effects: &mut Vec<Effect>,
 ) -> Result<Option<WiringReport>> {
@@ -106,14 +111,7 @@ fn look_again(
     let waits = !message.trigger && matches!(message.state, MessageState::Pending(_));
     let wiring = cx.db.wirings.get(txn, &(chat_id, message.agent))?;
     let (Some(wiring), true) = (wiring, waits) else { return Ok(Some(report)) };
-    let sender = route::sender_of(event);
-    let facts = Facts {
-        text: &event.content.text,
-        mention: event.mention,
-        unknown_senders: chat.unknown_senders,
-        standing: standing(cx, txn, sender.as_ref(), message.agent)?,
-    };
-    if decide(&wiring, &facts, cx.patterns).0 == Decision::Engaged {
+    if weigh(cx, txn, heard, (message.agent, &wiring))?.decision == Decision::Engaged {
         messages::update(cx, txn, id, |message| message.trigger = true)?;
         journal::of_message(cx, txn, id, Event::Raised)?;
         // The agent may have it as context already; files are immutable, so the old one goes first.
@@ -125,8 +123,9 @@ fn look_again(
         if let Some(session) = sessions::load(cx, txn, message.session)? {
             let of = Of { id: message.session, session: &session, agent: &agent };
             let message = export::view(cx, txn, id)?;
-            wake::wake_for(cx, txn, Arrival { of, message }, effects)?;
+            wake::wake_visibly(cx, txn, Arrival { of, message }, effects)?;
         }
+        threads::engaged(cx, txn, (message.agent, &wiring), heard, effects)?;
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);
     }
     Ok(Some(report))

@@ -29,7 +29,6 @@ mod duplicate;
 mod engage;
 pub mod entropy;
 mod export;
-#[cfg_attr(not(test), expect(dead_code, reason = "routing does not ask the gate yet"))]
 mod gate;
 mod ingest;
 mod journal;

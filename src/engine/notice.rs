@@ -15,6 +15,8 @@ use crate::state::{ForeignKey, Write};
 const OWNER_CHANNEL: &str = "terminal";
 /// Who speaks when Hearth does.
 const SENDER: &str = "system";
+/// Chats of the terminal that are looked at: those of people come before those of agents.
+const TERMINALS_MAX: usize = 100;
 /// Longest part of an error that is shown in a chat.
 const SHOWN_MAX: usize = 500;
 
@@ -115,10 +117,15 @@ fn leave(
 pub(super) fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
     let Ok(terminal) = ChannelName::new(OWNER_CHANNEL) else { return Ok(()) };
     let terminal = ForeignKey::of(&terminal);
-    let Some((_, chat)) = cx.db.chats_by_address.first_in(txn, &terminal)? else { return Ok(()) };
-    let chat = cx.db.chats.require(txn, &chat)?;
-    let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
-    say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop)
+    for (_, chat) in cx.db.chats_by_address.collect_prefix(txn, &terminal, TERMINALS_MAX)? {
+        let chat = cx.db.chats.require(txn, &chat)?;
+        // What is said to one person alone is not said to whoever sits at the terminal.
+        if !chat.platform_id.as_str().starts_with('@') {
+            let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
+            return say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop);
+        }
+    }
+    Ok(())
 }
 
 /// Something Hearth says, not stored yet.

@@ -2,7 +2,7 @@
 
 use super::duplicate::{End, Remembered};
 use super::route::{FanOut, record_drop};
-use super::{Cx, Result, chats};
+use super::{Cx, Result, chats, threads};
 use crate::model::approval::Held;
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, BodyId, ChatId};
@@ -36,7 +36,8 @@ pub(super) fn replay(
     };
     let mut listeners = chats::listeners(cx, txn, waiting.chat)?;
     listeners.retain(|(id, _, _)| agents.is_none_or(|agents| agents.contains(id)));
-    let mut fan_out = FanOut::of(&event, (waiting.chat, &chat), None);
+    let threads = threads::known(cx, txn, &event)?;
+    let mut fan_out = FanOut::of((&event, threads), waiting.body.1.sender.as_ref(), (waiting.chat, &chat), None);
     fan_out.body = Some(waiting.body.0);
     let wirings = fan_out.offer_all(cx, txn, &listeners)?;
     let end = fan_out.end(cx, txn, &wirings)?;

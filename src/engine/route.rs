@@ -1,13 +1,12 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
-use super::access::standing;
 use super::approvals::{self, Stranger, Unheard};
 use super::duplicate::{End, Remembered};
-use super::engage::{Facts, decide};
+use super::engage::{Heard, weigh};
 use super::export::Of;
 use super::messages::NewMessage;
 use super::wake::Arrival;
-use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, users, wake};
+use super::{Applied, Cx, Result, chats, duplicate, messages, notice, sessions, threads, users, wake};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::Held;
 use crate::model::effect::{Effect, ExportedMessage};
@@ -26,20 +25,32 @@ const TOLD_AGAIN: Millis = Millis::minutes(60);
 
 /// Takes in a message of a platform: dedup, chat, sender, then every wiring for itself, all in one transaction.
 pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Applied> {
+    let threads = threads::known(cx, txn, event)?;
+    let without_thread;
+    let event = match (threads, &event.source.thread) {
+        (Some(false), Some(_)) => {
+            without_thread = threads::without(event);
+            &without_thread
+        }
+        _ => event,
+    };
     let remembered = Remembered::of(event);
     if let Some(seen) = remembered.as_ref().map(|event| event.find(cx, txn)).transpose()?.flatten() {
-        return duplicate::repeat(cx, txn, event, &seen);
+        return duplicate::repeat(cx, txn, (event, threads), &seen);
     }
     if let Some(answered) = approvals::answer(cx, txn, event)? {
         return Ok(answered);
     }
-    let (chat_id, chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
+    let (chat_id, mut chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
         Some(found) => found,
-        None if event.mention => chats::discover(cx, txn, event)?,
+        None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
         // Strangers in chats the bot merely sits in leave no rows.
         None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
-    let mut fan_out = FanOut::of(event, (chat_id, &chat), remembered);
+    let effects = chats::refresh(cx, txn, (chat_id, &mut chat), event)?;
+    let sender = sender_of(event);
+    let mut fan_out = FanOut::of((event, threads), sender.as_ref(), (chat_id, &chat), remembered);
+    fan_out.effects = effects;
     let mut listeners = chats::listeners(cx, txn, chat_id)?;
     if listeners.is_empty() {
         if let Some(done) = fan_out.nobody_listens(cx, txn)? {
@@ -47,7 +58,7 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> R
         }
         listeners = chats::listeners(cx, txn, chat_id)?;
     }
-    users::refresh_name(cx, txn, fan_out.sender.as_ref(), event.content.sender_name.as_deref())?;
+    users::refresh_name(cx, txn, sender.as_ref(), event.content.sender_name.as_deref())?;
     let wirings = fan_out.offer_all(cx, txn, &listeners)?;
     conclude(cx, txn, fan_out, wirings)
 }
@@ -60,12 +71,16 @@ pub(super) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 /// One event on its way to several agents.
 pub(super) struct FanOut<'a> {
     event: &'a InboundEvent,
-    sender: Option<UserId>,
+    /// Whether the chat has threads, if anybody knows.
+    threads: Option<bool>,
+    sender: Option<&'a UserId>,
     chat_id: ChatId,
     chat: &'a Chat,
     remembered: Option<Remembered<'a>>,
     /// What it says, once that is stored.
     pub(super) body: Option<BodyId>,
+    /// Whether the sender was told that a command is denied.
+    told: bool,
     /// Agents that would have somebody asked about the sender.
     asking: Vec<AgentId>,
     /// The decision that it waits for.
@@ -75,12 +90,24 @@ pub(super) struct FanOut<'a> {
 
 impl<'a> FanOut<'a> {
     pub(super) fn of(
-        event: &'a InboundEvent,
+        (event, threads): (&'a InboundEvent, Option<bool>),
+        sender: Option<&'a UserId>,
         (chat_id, chat): (ChatId, &'a Chat),
         remembered: Option<Remembered<'a>>,
     ) -> Self {
-        let sender = sender_of(event);
-        Self { event, sender, chat_id, chat, remembered, body: None, asking: vec![], held: None, effects: vec![] }
+        Self {
+            event,
+            threads,
+            sender,
+            chat_id,
+            chat,
+            remembered,
+            body: None,
+            told: false,
+            asking: Vec::new(),
+            held: None,
+            effects: Vec::new(),
+        }
     }
 
     /// Lets every wiring decide for itself; what wants somebody to be asked is asked once for all of them.
@@ -109,7 +136,7 @@ impl<'a> FanOut<'a> {
         wirings: &[WiringReport],
     ) -> Result<Option<Reason>> {
         let agents = std::mem::take(&mut self.asking);
-        let (Some(sender), false) = (&self.sender, agents.is_empty()) else { return Ok(None) };
+        let (Some(sender), false) = (self.sender, agents.is_empty()) else { return Ok(None) };
         let name = self.event.content.sender_name.as_deref();
         let stranger = Stranger { chat: self.chat_id, sender, name, agents: &agents };
         match approvals::admit(cx, txn, stranger, &mut self.effects)? {
@@ -139,7 +166,7 @@ impl<'a> FanOut<'a> {
             heard,
             mention: self.event.mention,
             group: self.event.group,
-            threads: self.event.threads,
+            threads: self.threads,
             reply_to: self.event.reply_to.clone(),
             stored: cx.now.wall,
         };
@@ -151,7 +178,7 @@ impl<'a> FanOut<'a> {
         match self.body {
             Some(body) => Ok(body),
             None => {
-                let body = body_of(cx, self.event, self.sender.clone());
+                let body = body_of(cx, self.event, self.sender.cloned());
                 Ok(*self.body.insert(messages::insert_body(cx, txn, &body)?))
             }
         }
@@ -199,13 +226,9 @@ impl<'a> FanOut<'a> {
         (agent_id, agent): (AgentId, &Agent),
         wiring: &Wiring,
     ) -> Result<WiringReport> {
-        let facts = Facts {
-            text: &self.event.content.text,
-            mention: self.event.mention,
-            unknown_senders: self.chat.unknown_senders,
-            standing: standing(cx, txn, self.sender.as_ref(), agent_id)?,
-        };
-        let (mut decision, mut why) = decide(wiring, &facts, cx.patterns);
+        let heard = Heard { event: self.event, chat: self.chat, sender: self.sender, threads: self.threads };
+        let verdict = weigh(cx, txn, heard, (agent_id, wiring))?;
+        let (mut decision, mut why) = (verdict.decision, verdict.why);
         if decision == Decision::Engaged && messages::backlog(cx, txn, agent_id)? >= cx.policy.backlog_max {
             (decision, why) = (Decision::Refused, Reason::Backlog);
         }
@@ -215,6 +238,9 @@ impl<'a> FanOut<'a> {
                 let (session, message) =
                     self.store(cx, txn, (agent_id, agent), (wiring, decision == Decision::Engaged))?;
                 (report.session, report.message) = (Some(session), Some(message));
+                if decision == Decision::Engaged {
+                    threads::engaged(cx, txn, (agent_id, wiring), heard, &mut self.effects)?;
+                }
             }
             Decision::Refused if why == Reason::SenderHeld => self.asking.push(agent_id),
             Decision::Refused => {
@@ -223,9 +249,27 @@ impl<'a> FanOut<'a> {
                 }
                 record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
             }
-            Decision::Ignored | Decision::Filtered | Decision::Denied => {}
+            Decision::Filtered | Decision::Denied => {
+                if let Some(text) = verdict.told {
+                    self.tell(cx, txn, text)?;
+                }
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
+            Decision::Ignored if why == Reason::Muted => {
+                record_drop(cx, txn, self.event, Some(self.chat_id), (Some(agent_id), why))?;
+            }
+            Decision::Ignored => {}
         }
         Ok(report)
+    }
+
+    /// Tells the sender that a command is denied; once, however many agents deny it.
+    fn tell(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, text: String) -> Result<()> {
+        if self.told {
+            return Ok(());
+        }
+        self.told = true;
+        notice::say_to(cx, txn, (self.reply(), None), text, &mut self.effects).map(drop)
     }
 
     /// Says in the chat that an agent takes nothing more; once in a while, not for every message.
@@ -258,7 +302,8 @@ impl<'a> FanOut<'a> {
         (wiring, trigger): (&Wiring, bool),
     ) -> Result<(SessionId, MessageId)> {
         let body = self.body(cx, txn)?;
-        let route = sessions::decide_route(wiring.session, self.chat_id, &self.event.source);
+        let mode = sessions::decide_mode(wiring.session, self.threads, self.chat.group);
+        let route = sessions::decide_route(mode, self.chat_id, &self.event.source);
         let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
         let (seq, reply) = (row.last_number, self.reply());
         let new = NewMessage { session, agent: agent_id, seq, body, trigger, reply: Some(reply.clone()), from: None };
@@ -275,7 +320,7 @@ impl<'a> FanOut<'a> {
                 attachments: self.event.attachments.clone(),
             };
             let of = Of { id: session, session: &row, agent };
-            wake::wake_for(cx, txn, Arrival { of, message }, &mut self.effects)?;
+            wake::wake_visibly(cx, txn, Arrival { of, message }, &mut self.effects)?;
         }
         Ok((session, message))
     }
@@ -323,12 +368,17 @@ impl FanOut<'_> {
     }
 }
 
-/// Why nobody has the message; none if somebody has. A refusal by a gate comes before nobody's interest.
+/// Why nobody has the message; none if somebody has. A refusal by a gate or a mute comes before nobody's interest.
 fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
     if wirings.iter().any(|report| report.message.is_some()) {
         return None;
     }
-    let refused = wirings.iter().find(|report| report.decision == Decision::Refused);
+    let refuses = |report: &&WiringReport| match report.decision {
+        Decision::Refused | Decision::Filtered | Decision::Denied => true,
+        Decision::Ignored => report.why == Reason::Muted,
+        Decision::Engaged | Decision::Accumulated => false,
+    };
+    let refused = wirings.iter().find(refuses);
     Some(refused.map_or(Reason::NoAgentEngaged, |report| report.why))
 }
 
@@ -386,5 +436,9 @@ mod tests {
         assert_eq!(decide_refusal(&[ignored(), ignored()]), Some(Reason::NoAgentEngaged));
         assert_eq!(decide_refusal(&[ignored(), refused()]), Some(Reason::UnknownSenderStrict));
         assert_eq!(decide_refusal(&[refused(), engaged()]), None);
+        let denied = || report(Decision::Denied, Reason::CommandDenied, None);
+        let muted = || report(Decision::Ignored, Reason::Muted, None);
+        assert_eq!(decide_refusal(&[ignored(), denied(), refused()]), Some(Reason::CommandDenied));
+        assert_eq!(decide_refusal(&[ignored(), muted()]), Some(Reason::Muted));
     }
 }

@@ -100,6 +100,16 @@ pub(super) fn update<T>(
     cx.db.sessions.update(txn, &(fingerprint, discriminator, id), change)
 }
 
+/// How the messages of a chat share sessions: where groups have threads, each has its own, unless the agent has one
+/// session for everything. Where nobody knows, and in direct messages, it is as the wiring says.
+pub(super) fn decide_mode(wired: SessionMode, threads: Option<bool>, group: bool) -> SessionMode {
+    match wired {
+        SessionMode::AgentShared => SessionMode::AgentShared,
+        SessionMode::Shared | SessionMode::PerThread if threads == Some(true) && group => SessionMode::PerThread,
+        wired => wired,
+    }
+}
+
 /// Which session a message of a chat belongs to.
 pub(super) fn decide_route(mode: SessionMode, chat: ChatId, source: &Address) -> Route {
     match mode {
@@ -142,6 +152,23 @@ fn free_key(cx: &Cx<'_>, txn: &Write<'_>, fingerprint: Fingerprint) -> Result<Wo
 mod tests {
     use super::*;
     use crate::model::address::{ChannelName, ForeignId};
+
+    #[test]
+    fn threads_of_groups_have_sessions_of_their_own() {
+        use SessionMode::{AgentShared, PerThread, Shared};
+        for (wired, threads, group, expected) in [
+            (Shared, Some(true), true, PerThread),
+            (PerThread, Some(true), true, PerThread),
+            (AgentShared, Some(true), true, AgentShared),
+            (Shared, Some(true), false, Shared),
+            (PerThread, Some(true), false, PerThread),
+            (Shared, Some(false), true, Shared),
+            (Shared, None, true, Shared),
+            (PerThread, None, true, PerThread),
+        ] {
+            assert_eq!(decide_mode(wired, threads, group), expected, "{wired:?} {threads:?} {group}");
+        }
+    }
 
     #[test]
     fn threads_matter_only_per_thread() {

@@ -1,6 +1,6 @@
 //! The start of a daemon: what an earlier one left is looked for, then swept.
 
-use super::{Applied, Cx, Result, sweep};
+use super::{Applied, Cx, Result, sweep, threads};
 use crate::model::effect::Effect;
 use crate::model::incarnation::Phase;
 use crate::state::Write;
@@ -19,6 +19,7 @@ pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
             Ok(())
         })?;
     }
+    threads::subscribe_again(cx, txn, &mut effects)?;
     let mut swept = sweep::sweep(cx, txn, &[])?;
     effects.append(&mut swept.effects);
     Ok(Applied::done(effects))

@@ -1,7 +1,9 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, wake};
+use super::{
+    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, threads, wake,
+};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -27,6 +29,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         requests::replies::again,
         ripen_outbound,
         attempt_again,
+        threads::expire,
         remove::resume,
     ];
     for part in parts {

@@ -52,6 +52,27 @@ pub(super) fn wake_for(
     bring(cx, txn, of, ((seq, oldest), Some(message)), effects)
 }
 
+/// As [`wake_for`], for what a person said: where the answer will come, the agent is shown to be at work if something was
+/// brought to it.
+pub(super) fn wake_visibly(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    arrival: Arrival<'_>,
+    effects: &mut Vec<Effect>,
+) -> Result<Option<Full>> {
+    let (id, reply, before) = (arrival.of.id, arrival.message.reply.clone(), effects.len());
+    let full = wake_for(cx, txn, arrival, effects)?;
+    let brought = effects.iter().skip(before).any(|effect| match effect {
+        Effect::Export(export) => export.session == id && !export.messages.is_empty(),
+        Effect::Launch(launch) => launch.session == id,
+        _ => false,
+    });
+    if let (true, Some(reply)) = (brought, reply) {
+        effects.push(Effect::Typing(id, reply));
+    }
+    Ok(full)
+}
+
 fn bring(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,

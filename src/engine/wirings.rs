@@ -1,10 +1,10 @@
 //! Chats and their wirings, as an operator describes them. A wiring gives its agent a destination, and takes it away.
 
 use super::configure::{Aftermath, Made, report};
-use super::{Cx, Result, agents, chats};
+use super::{Cx, Result, agents, chats, threads};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{ChatSpec, WiringSpec};
-use crate::model::entity::{Chat, Destination, Folder, Origin, Wiring, normalize_name};
+use crate::model::entity::{Chat, Destination, Engage, Folder, Origin, Wiring, normalize_name};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::report::{Action, ChangeReport};
 use crate::state::{ForeignKey, Text, Write};
@@ -48,7 +48,7 @@ pub(super) fn put_chat(
 }
 
 /// Stores a chat that may have changed; agents that write to it by a name see what it is called.
-fn alter(
+pub(super) fn alter(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     id: ChatId,
@@ -83,6 +83,7 @@ pub(super) fn remove_chat(
     chat.archived = Some(cx.now.wall);
     cx.db.chats.put(txn, &id, &chat)?;
     cx.db.chats_by_address.delete(txn, &ForeignKey::chat(channel, platform_id))?;
+    threads::forget_chat(cx, txn, (channel, platform_id))?;
     reports.push(report(format!("chat {place}"), Action::Removed));
     Ok(Ok(reports))
 }
@@ -162,11 +163,17 @@ pub(super) fn put(
         add_destination(cx, txn, (chat, agent))?;
         return Ok(Action::Created);
     };
+    if before.engage == Engage::MentionSticky && wiring.engage != before.engage {
+        let row = cx.db.chats.require(txn, &chat)?;
+        threads::end_in_chat(cx, txn, agent, (&row.channel, &row.platform_id))?;
+    }
     Ok(if before == wiring { Action::Unchanged } else { Action::Updated })
 }
 
 fn unwire(cx: &Cx<'_>, txn: &mut Write<'_>, (chat, agent): (ChatId, AgentId)) -> Result<bool> {
     cx.db.wirings_by_agent.delete(txn, &(agent, chat))?;
+    let row = cx.db.chats.require(txn, &chat)?;
+    threads::end_in_chat(cx, txn, agent, (&row.channel, &row.platform_id))?;
     for ((_, name), destination) in cx.db.destinations.collect_prefix(txn, &agent, usize::MAX)? {
         if destination == Destination::Chat(chat) {
             cx.db.destinations.delete(txn, &(agent, name))?;

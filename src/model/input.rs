@@ -64,7 +64,7 @@ pub struct InboundEvent {
     pub said: Option<Timestamp>,
     /// The platform says that the bot was addressed, or it is a direct message.
     pub mention: bool,
-    /// Whether the chat is a group; used when the chat is not known yet.
+    /// The platform says that the chat is a group; a known chat becomes one, and never stops being one.
     pub group: bool,
     /// Where the answer goes, if not where it was said.
     pub reply_to: Option<Address>,

@@ -9,7 +9,7 @@ use super::time::Timestamp;
 /// A thread in which an agent was addressed and goes on listening. Nothing but a real engagement makes one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sticky {
-    /// Which thread; without a thread the whole chat.
+    /// Which thread; without one, what is said outside of threads: everything, in chats that have none.
     pub address: Address,
     /// Since when.
     pub since: Timestamp,
@@ -20,7 +20,7 @@ pub struct Sticky {
 /// A thread that does not wake an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mute {
-    /// Which thread.
+    /// Which thread; without one, the whole chat with its threads.
     pub address: Address,
     /// What was noted with it: any JSON value.
     pub note: RawJson,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::file::{self, BadFile};
-use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::configure::{Change, Configure, DestinationSpec};
 use crate::model::entity::{Folder, Origin};
 
@@ -110,6 +110,36 @@ pub enum EditJson {
         /// Its name.
         name: String,
     },
+    /// Keeps a thread from waking an agent.
+    Mute {
+        /// Which agent.
+        agent: String,
+        /// Where.
+        place: ThreadJson,
+    },
+    /// Takes that back.
+    Unmute {
+        /// Which agent.
+        agent: String,
+        /// Where.
+        place: ThreadJson,
+    },
+    /// Ends that an agent goes on listening in a thread.
+    EndSticky {
+        /// Which agent.
+        agent: String,
+        /// Where.
+        place: ThreadJson,
+    },
+}
+
+/// A chat or a thread of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadJson {
+    /// The chat.
+    pub chat: PlaceJson,
+    /// The thread, as the channel names it; none is the whole chat.
+    pub thread: Option<String>,
 }
 
 /// A chat.
@@ -177,6 +207,9 @@ impl EditJson {
                 Change::AddDestination(folder(agent)?, name.clone(), DestinationSpec::Agent(folder(peer)?))
             }
             Self::RemoveDestination { agent, name } => Change::RemoveDestination(folder(agent)?, name.clone()),
+            Self::Mute { agent, place } => Change::Mute(folder(agent)?, place.address()?),
+            Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
+            Self::EndSticky { agent, place } => Change::EndSticky(folder(agent)?, place.address()?),
         })
     }
 }
@@ -186,6 +219,14 @@ impl PlaceJson {
         let channel = ChannelName::new(self.channel.as_str()).map_err(|error| error.to_string())?;
         let id = ForeignId::new("the platform id", self.platform_id.as_str()).map_err(|error| error.to_string())?;
         Ok((channel, id))
+    }
+}
+
+impl ThreadJson {
+    fn address(&self) -> Result<Address, String> {
+        let (channel, platform_id) = self.chat.names()?;
+        let thread = ForeignId::optional("the thread", self.thread.clone()).map_err(|error| error.to_string())?;
+        Ok(Address { channel, platform_id, thread })
     }
 }
 

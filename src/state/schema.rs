@@ -151,6 +151,8 @@ tables! {
     index skips_unsurfaced: (AgentId, SkipId) => ();
     /// Threads in which an agent goes on listening, by agent, channel, chat and thread.
     table sticky: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky;
+    /// The same by the time until which it does.
+    index sticky_by_time: (Timestamp, (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>)) => ();
     /// Muted threads, by agent, channel, chat and thread.
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Fields of agent groups' session-state files.

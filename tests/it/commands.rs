@@ -1,6 +1,7 @@
 //! The commands as people type them: the real program, on a stopped store and beside a daemon.
 
 mod approvals;
+mod listening;
 mod program;
 
 use program::{Program, masked};

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hearth::model::configure::Change;
 use hearth::model::delivery::{DeliveryResult, OutState};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
@@ -13,6 +14,8 @@ use hearth::model::message::{MessageState, Reason};
 use hearth::model::report::Outcome;
 use hearth::model::{Input, Millis};
 
+use crate::routing_sticky::place;
+use crate::routing_threads::with_threads;
 use crate::world::outside::{claim, end, failed, mid_turn, said};
 use crate::world::{World, event_in};
 
@@ -26,6 +29,9 @@ folder = "listens"
 max_prompt_messages = 2
 [[agents]]
 folder = "threads"
+[[agents]]
+folder = "fan"
+max_prompt_messages = 3
 [[agents]]
 folder = "doomed"
 [[chats]]
@@ -42,7 +48,12 @@ ignored = "accumulate"
 [[chats]]
 channel = "net"
 platform_id = "D"
+group = true
 unknown_senders = "public"
+[[chats.wirings]]
+agent = "fan"
+engage = "mention-sticky"
+ignored = "accumulate"
 [[chats.wirings]]
 agent = "threads"
 session = "per-thread"
@@ -124,6 +135,7 @@ impl Sim {
             3..=6 => self.work(),
             7 if self.chance.one_in(4) => self.die(),
             8 if self.chance.one_in(8) => self.restart(),
+            8 if self.chance.one_in(2) => self.configure(),
             9 => self.world.step_clock(i64::try_from(self.chance.next(7_200_000)).unwrap() - 3_600_000),
             _ => {
                 let ms = self.chance.next(15_000);
@@ -143,8 +155,26 @@ impl Sim {
         let chat = if self.events.is_multiple_of(2) { "C" } else { "D" };
         let thread = ["t1", "t2", "t3"][usize::try_from(self.events % 3).unwrap()];
         let mention = if self.chance.one_in(2) { "\"isMention\":true" } else { "" };
-        let json = event_in(("net", chat, Some(thread)), (&id, "words", "\"senderId\":\"ann\""), mention);
-        self.put(crate::world::inbound(&json));
+        // Some are commands, which nobody gets or whose sender is told so.
+        let text = ["words", "words", "words", "/help", "/clear"][usize::try_from(self.chance.next(5)).unwrap()];
+        let json = event_in(("net", chat, Some(thread)), (&id, text, "\"senderId\":\"ann\""), mention);
+        let threads = [None, Some(true), Some(true), Some(false)][usize::try_from(self.chance.next(4)).unwrap()];
+        self.put(crate::world::inbound(&with_threads(threads, &json)));
+    }
+
+    /// An operator mutes a thread, lets it be heard again, or ends that somebody listens there.
+    fn configure(&mut self) {
+        let fan = hearth::model::entity::Folder::new("fan").unwrap();
+        let thread = ["t1", "t2", "t3"][usize::try_from(self.chance.next(3)).unwrap()];
+        let mut at = place(Some(thread));
+        at.platform_id = hearth::model::ForeignId::new("chat", "D").unwrap();
+        let change = match self.chance.next(3) {
+            0 => Change::Mute(fan, at),
+            1 => Change::Unmute(fan, at),
+            _ => Change::EndSticky(fan, at),
+        };
+        drop(self.world.configure(vec![change]));
+        self.world.lose_effects();
     }
 
     fn somebody(&mut self) -> Option<(SessionId, u32)> {
@@ -291,7 +321,7 @@ fn run(seed: u64) {
     for step in 0..100 {
         if step == 75 {
             let doomed = hearth::model::entity::Folder::new("doomed").unwrap();
-            let remove = hearth::model::configure::Change::RemoveAgent(doomed);
+            let remove = Change::RemoveAgent(doomed);
             sim.world.configure(vec![remove]).unwrap();
             sim.world.lose_effects();
         }

@@ -1,30 +1,50 @@
 //! What holds for every input: twice is once, one failure harms nobody else, and what ends work finds room.
 
-use hearth::model::configure::Change;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth::model::configure::{Change, Configure};
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::effect::Effect;
-use hearth::model::entity::Folder;
+use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{Collection, Found, Record, Target};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
-use hearth::model::report::{Outcome, Reply};
+use hearth::model::report::{Decision, Outcome, Reply};
 use hearth::model::{Input, Millis};
 use proptest::prelude::*;
 
+use crate::routing_sticky::{place, sticky_rows};
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said};
 use crate::world::{ONE, World, event, event_in, inbound};
 
 const S: SessionId = SessionId::new(1);
 
-/// A few messages of one chat, some with equal ids, some addressed to the bot.
+/// A few messages of one chat, some with equal ids, some addressed to the bot, some commands.
 fn an_event() -> impl Strategy<Value = Input> {
-    (0..5_u8, any::<bool>(), 0..3_u8).prop_map(|(id, mention, thread)| {
-        let thread = ["a", "b", "c"][usize::from(thread)];
+    let text = prop_oneof![4 => Just("x"), 1 => Just("/clear now"), 1 => Just("/help"), 1 => Just("/review")];
+    (0..5_u8, any::<bool>(), a_thread(), text).prop_map(|(id, mention, thread, text)| {
         let mention = if mention { "\"isMention\":true" } else { "" };
-        inbound(&event_in(("net", "C", Some(thread)), (&id.to_string(), "x", ""), mention))
+        inbound(&event_in(("net", "C", thread), (&id.to_string(), text, ""), mention))
+    })
+}
+
+fn a_thread() -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![Just(None), Just(Some("a")), Just(Some("b"))]
+}
+
+/// What an operator does about threads.
+fn a_change() -> impl Strategy<Value = Input> {
+    (0..3_u8, any::<bool>(), a_thread()).prop_map(|(kind, main, thread)| {
+        let (folder, at) = (Folder::new(if main { "main" } else { "fan" }).unwrap(), place(thread));
+        let change = match kind {
+            0 => Change::Mute(folder, at),
+            1 => Change::Unmute(folder, at),
+            _ => Change::EndSticky(folder, at),
+        };
+        Input::Configure(Configure { changes: vec![change], origin: Origin::Runtime, expected: None })
     })
 }
 
@@ -76,7 +96,7 @@ fn a_runtime_event() -> impl Strategy<Value = Input> {
 }
 
 fn an_input() -> impl Strategy<Value = Input> {
-    prop_oneof![3 => an_event(), 4 => a_collection(), 1 => a_result(), 2 => a_runtime_event()]
+    prop_oneof![4 => an_event(), 4 => a_collection(), 1 => a_result(), 2 => a_runtime_event(), 1 => a_change()]
 }
 
 const KEEPING: &str = r#"
@@ -85,11 +105,101 @@ folder = "main"
 [[chats]]
 channel = "net"
 platform_id = "C"
+group = true
 unknown_senders = "public"
 [[chats.wirings]]
 agent = "main"
 ignored = "accumulate"
+[[agents]]
+folder = "fan"
+[[chats.wirings]]
+agent = "fan"
+engage = "mention-sticky"
+ignored = "accumulate"
 "#;
+
+/// What happens in threads of a group: things said, addressed to the bot or not, time, and an operator.
+#[derive(Debug, Clone)]
+enum Step {
+    Said { thread: Option<&'static str>, mention: bool },
+    Passed(u64),
+    Muted(Option<&'static str>),
+    Unmuted(Option<&'static str>),
+    Ended(Option<&'static str>),
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (a_thread(), any::<bool>()).prop_map(|(thread, mention)| Step::Said { thread, mention }),
+        2 => (1..30_u64).prop_map(Step::Passed),
+        1 => a_thread().prop_map(Step::Muted),
+        2 => a_thread().prop_map(Step::Unmuted),
+        1 => a_thread().prop_map(Step::Ended),
+    ]
+}
+
+/// What a wiring that sticks has to do, in its simplest form.
+#[derive(Default)]
+struct Model {
+    hour: u64,
+    until: BTreeMap<Option<&'static str>, u64>,
+    muted: BTreeSet<Option<&'static str>>,
+}
+
+impl Model {
+    /// Does a step; of something said, whether it engages.
+    fn step(&mut self, step: &Step) -> Option<bool> {
+        match *step {
+            Step::Said { thread, mention } => {
+                let muted = self.muted.contains(&thread) || self.muted.contains(&None);
+                let engages = !muted && (mention || self.until.get(&thread).is_some_and(|until| self.hour < *until));
+                if engages {
+                    self.until.insert(thread, self.hour + 24);
+                }
+                return Some(engages);
+            }
+            Step::Passed(hours) => self.hour += hours,
+            Step::Muted(thread) => {
+                self.muted.insert(thread);
+                self.end(thread);
+            }
+            Step::Unmuted(thread) => {
+                self.muted.remove(&thread);
+            }
+            Step::Ended(thread) => self.end(thread),
+        }
+        None
+    }
+
+    fn end(&mut self, thread: Option<&'static str>) {
+        self.until.retain(|known, _| thread.is_some() && *known != thread);
+    }
+}
+
+fn real_step(world: &mut World, step: &Step, id: usize) -> Option<bool> {
+    let change = match *step {
+        Step::Said { thread, mention } => {
+            let mention = if mention { "\"isMention\":true" } else { "" };
+            let report = world.inject(&event_in(("net", "C", thread), (&id.to_string(), "x", ""), mention));
+            world.lose_effects();
+            let fan = report.wirings.iter().find(|wiring| wiring.agent.as_str() == "fan").unwrap();
+            return Some(fan.decision == Decision::Engaged);
+        }
+        Step::Passed(hours) => {
+            world.pass(Millis::minutes(hours * 60));
+            if hours % 2 == 0 {
+                world.sweep();
+            }
+            return None;
+        }
+        Step::Muted(thread) => Change::Mute(Folder::new("fan").unwrap(), place(thread)),
+        Step::Unmuted(thread) => Change::Unmute(Folder::new("fan").unwrap(), place(thread)),
+        Step::Ended(thread) => Change::EndSticky(Folder::new("fan").unwrap(), place(thread)),
+    };
+    // What is not there cannot be undone; that is said and changes nothing.
+    drop(world.configure(vec![change]));
+    None
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
@@ -105,6 +215,27 @@ proptest! {
             prop_assert_eq!(world.text(), once, "{:?}", input);
             world.assert_sound();
         }
+    }
+
+    /// A wiring that sticks engages when it is addressed or was lately, in threads that are not muted, and at no other time.
+    #[test]
+    fn stickiness_is_its_model(steps in proptest::collection::vec(a_step(), 1..40)) {
+        let (mut world, mut model) = (World::of(KEEPING), Model::default());
+        for (id, step) in steps.iter().enumerate() {
+            prop_assert_eq!(real_step(&mut world, step, id), model.step(step), "step {} of {:?}", id, steps);
+        }
+    }
+
+    /// Whatever is kept as context, and however often it comes, nothing sticks and nothing wakes.
+    #[test]
+    fn accumulating_never_sticks(said in proptest::collection::vec((a_thread(), 0..9_u8), 1..30)) {
+        let mut world = World::of(KEEPING);
+        for (thread, id) in said {
+            world.inject(&event_in(("net", "C", thread), (&id.to_string(), "x", ""), ""));
+        }
+        prop_assert_eq!(sticky_rows(&world), 0);
+        prop_assert!(world.all_messages().iter().all(|(_, message)| !message.trigger));
+        prop_assert!(world.effects.is_empty());
     }
 
     /// A group leaves what its inputs leave one by one.

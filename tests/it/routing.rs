@@ -14,7 +14,7 @@ use crate::world::outside::claim;
 use crate::world::{ONE, World, event, event_in, inbound};
 
 /// A configuration: agents with their wirings of chat `C` on `net`.
-fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
+pub(crate) fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
     let mut toml = String::new();
     for (folder, _) in wirings {
         writeln!(toml, "[[agents]]\nfolder = \"{folder}\"").unwrap();
@@ -27,25 +27,25 @@ fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
     toml
 }
 
-const ALWAYS: &str = "engage = \"pattern\"\npattern = \".\"";
-const MENTION: &str = "engage = \"mention\"";
-const KEEP: &str = "engage = \"mention\"\nignored = \"accumulate\"";
-const MENTIONED: &str = "\"isMention\":true";
+pub(crate) const ALWAYS: &str = "engage = \"pattern\"\npattern = \".\"";
+pub(crate) const MENTION: &str = "engage = \"mention\"";
+pub(crate) const KEEP: &str = "engage = \"mention\"\nignored = \"accumulate\"";
+pub(crate) const MENTIONED: &str = "\"isMention\":true";
 
-fn decisions(report: &RouteReport) -> Vec<(String, Decision, Reason)> {
+pub(crate) fn decisions(report: &RouteReport) -> Vec<(String, Decision, Reason)> {
     let row = |wiring: &hearth::model::report::WiringReport| (wiring.agent.to_string(), wiring.decision, wiring.why);
     report.wirings.iter().map(row).collect()
 }
 
-fn drops(world: &World) -> Vec<Reason> {
+pub(crate) fn drops(world: &World) -> Vec<Reason> {
     world.read(|db, txn| db.dropped.iter(txn)?.map(|row| row.map(|(_, drop)| drop.reason)).collect())
 }
 
-fn session_of(report: &RouteReport) -> SessionId {
+pub(crate) fn session_of(report: &RouteReport) -> SessionId {
     report.wirings.iter().find_map(|wiring| wiring.session).unwrap()
 }
 
-fn launches(world: &World) -> usize {
+pub(crate) fn launches(world: &World) -> usize {
     world.effects.iter().filter(|effect| matches!(effect, Effect::Launch(_))).count()
 }
 
@@ -323,7 +323,8 @@ fn sessions_by_mode() {
     }
 }
 
-/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin.
+/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin. Where the
+/// peer has no address at all for an agent with one session, Hearth has the chat in which it began.
 #[test]
 fn the_default_address_of_a_session() {
     for (mode, thread) in [("shared", None), ("per-thread", Some("t1")), ("agent-shared", None)] {
@@ -440,7 +441,7 @@ fn a_full_backlog() {
     assert_eq!(world.inject(&event("9", "x", MENTIONED)).wirings[0].decision, Decision::Engaged);
 }
 
-/// People whom an operator named get the names they use now; strangers get no row.
+/// People whom an operator named get the names they use now (the peer keeps the first for ever); strangers get no row.
 #[test]
 fn names_of_known_people_are_refreshed() {
     let mut world = World::of(&format!("[[users]]\nid = \"net:ann\"\nname = \"Old\"\n{ONE}"));

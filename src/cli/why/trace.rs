@@ -250,8 +250,14 @@ impl Trace<'_, '_> {
         let whose = agent.as_ref().map_or_else(String::new, |agent| format!(" for {agent}"));
         let words = words::reason(drop.reason).to_owned();
         self.step(drop.at, None, format!("refused{whose}: {words}"));
+        let decision = match drop.reason {
+            Reason::CommandFiltered => "filtered",
+            Reason::CommandDenied => "denied",
+            Reason::Muted => "ignored",
+            _ => "refused",
+        };
         let reason = Some(drop.reason.to_string());
-        self.event.wirings.push(WiringJson { agent, decision: "refused", reason, words, message: None });
+        self.event.wirings.push(WiringJson { agent, decision, reason, words, message: None });
         Ok(())
     }
 

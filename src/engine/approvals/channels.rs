@@ -4,6 +4,7 @@
 use super::outcome::{self, Choice, Told};
 use super::texts::{CONNECT, IGNORE, NEW_AGENT, living_agents};
 use super::{approvers, ask, held, naming};
+use crate::engine::access::{Standing, standing};
 use crate::engine::configure::Aftermath;
 use crate::engine::route::sender_of;
 use crate::engine::{Cx, Result, agents, channels, chats, rights, wirings};
@@ -133,9 +134,10 @@ pub(super) fn connect(
         None => false,
     };
     wire(cx, txn, (*chat_id, agent), decide_engage(chat.group, threaded), effects)?;
-    if let Some(sender) = sender {
-        let person = by_whom(&by);
-        rights::let_in(cx, txn, agent, (sender, name.as_deref()), person)?;
+    if let Some(sender) = sender
+        && standing(cx, txn, Some(sender), agent)? == Standing::Stranger
+    {
+        rights::let_in(cx, txn, agent, (sender, name.as_deref()), by_whom(&by))?;
     }
     let approved = ApprovalState::Approved { by, at: cx.now.wall };
     outcome::finish(cx, txn, id, (approved, &said), effects)?;

@@ -50,6 +50,12 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.tasks, |check, id, task| check.refers((&db.tasks, &id), (&db.sessions_by_id, &task.session)))?;
     check.each(&db.fires, |check, key, _| check.refers((&db.fires, &key), (&db.tasks, &key.0)))?;
     check.each(&db.skips, |check, id, skip| check.refers((&db.skips, &id), (&db.agents, &skip.agent)))?;
+    check.each(&db.sticky, |check, key, sticky| {
+        if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&sticky.address)) {
+            check.report(&db.sticky, &key, "the key is another thread's");
+        }
+        check.refers((&db.sticky, &key), (&db.agents, &key.0))
+    })?;
     check.each(&db.mutes, |check, key, mute| {
         if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&mute.address)) {
             check.report(&db.mutes, &key, "the key is another thread's");

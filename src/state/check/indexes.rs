@@ -94,6 +94,12 @@ pub(super) fn of_dates(check: &mut Check<'_, '_>) -> Result<()> {
         |id, question| (question.state == QuestionState::Open).then_some(((question.expires, *id), ())),
         |(_, id), ()| *id,
     )?;
+    check.agree(
+        &db.sticky,
+        &db.sticky_by_time,
+        |key, sticky| Some(((sticky.until, key.clone()), ())),
+        |(_, key), ()| key.clone(),
+    )?;
     check.agree(&db.tasks, &db.tasks_due, |id, task| task.next.map(|due| ((due, *id), ())), |(_, id), ()| *id)?;
     check.agree(
         &db.skips,

@@ -275,3 +275,18 @@ fn questions_answers_and_messages_between_agents() {
         ]
     );
 }
+
+#[test]
+fn stickiness_and_its_times_agree() {
+    let missing =
+        after(|db, txn| db.sticky_by_time.delete(txn, &db.sticky_by_time.first(txn, ..)?.unwrap().0).map(drop));
+    assert!(matches!(&missing[..], [one] if one.contains("missing for sticky ag1/telegram")), "{missing:?}");
+    let left = after(|db, txn| db.sticky.delete(txn, &db.sticky.first(txn, ..)?.unwrap().0).map(drop));
+    assert!(matches!(&left[..], [one] if one.contains("left over: no row of sticky has it")), "{left:?}");
+    let foreign = after(|db, txn| {
+        let (key, mut sticky) = db.sticky.first(txn, ..)?.unwrap();
+        sticky.address.thread = None;
+        db.sticky.put(txn, &key, &sticky)
+    });
+    assert!(matches!(&foreign[..], [one] if one.contains("the key is another thread's")), "{foreign:?}");
+}

@@ -425,7 +425,9 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
     let (channel, chat, thread) = ForeignKey::place(&sticky.address);
-    db.sticky.put(txn, &(AGENT, channel, chat, thread), &sticky)?;
+    let key = (AGENT, channel, chat, thread);
+    db.sticky_by_time.put(txn, &(sticky.until, key.clone()), &())?;
+    db.sticky.put(txn, &key, &sticky)?;
     let channel = ChannelInstance {
         name: telegram(),
         kind: ChannelKind::Telegram,

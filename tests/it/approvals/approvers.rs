@@ -171,6 +171,26 @@ fn a_card_nobody_takes_goes_to_the_next_one() {
     assert_eq!(waiting, 1);
 }
 
+/// A card that may have gone out is sent again; people are told so where the channel cannot know that it is the same.
+#[test]
+fn repetitions_are_marked_where_the_channel_cannot_tell() {
+    for (owner, marked) in [("telegram:111", true), ("discord:222", false), ("terminal:1000", false)] {
+        let mut ground = Ground::of(&people(&[(owner, OWNER)]));
+        let attempts = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let ear = std::rc::Rc::clone(&attempts);
+        ground.world.outside.channel = Box::new(move |delivery| {
+            ear.borrow_mut().push(delivery.repeated);
+            Some(match ear.borrow().len() {
+                1 => DeliveryResult::Uncertain("the connection broke".into()),
+                _ => DeliveryResult::Delivered { platform_message: None },
+            })
+        });
+        ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+        assert_eq!(*attempts.borrow(), [false, marked], "{owner}");
+        assert_eq!(ground.states(), ["pending"], "{owner}");
+    }
+}
+
 #[test]
 fn a_terminal_is_reached_as_a_person() {
     let mut ground = Ground::of(&people(&[("terminal:1000", OWNER)]));

@@ -1,5 +1,6 @@
 //! Approvals over the whole engine: who is asked and where, presses, strangers, unknown chats, answers in words.
 
+mod access;
 mod approvers;
 mod chance;
 mod channels;

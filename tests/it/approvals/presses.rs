@@ -257,3 +257,26 @@ fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     ground.world.put(again);
     assert_eq!(ground.heard(), ["hello"]);
 }
+
+/// What a button says, and what it stands for. The peer takes a position that no option has, and a value, literally; here
+/// a button means one option of one card or nothing, and only the operator's command takes values.
+#[test]
+fn buttons_are_decoded() {
+    for (text, is_button) in [
+        ("ap1.00000000000000aa.0", true),
+        ("qu1.00000000000000aa.1", true),
+        ("ncq:q1", false),
+        ("foo:q1:0", false),
+        ("ncq:nsa-1:0", false),
+        ("approve", false),
+        ("", false),
+    ] {
+        assert_eq!(Button::parse(text).is_some(), is_button, "{text}");
+    }
+    for (option, expected) in [(0, "approved"), (1, "rejected"), (7, "pending")] {
+        let mut ground = Ground::of(GROUP);
+        ground.says("stranger", "hello");
+        ground.presses("telegram:owner", option);
+        assert_eq!(ground.states(), [expected], "{option}");
+    }
+}

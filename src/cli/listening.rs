@@ -1,0 +1,157 @@
+//! `hearth mutes` and `hearth sticky`: threads that do not wake an agent, and threads in which one goes on listening.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use super::configuration::{self, ChatEntry, Configuration};
+use super::rows::{self, ChatRef};
+use super::{Done, Failure, change, chats, entity};
+use crate::config::Paths;
+use crate::model::address::{Address, ForeignId};
+use crate::model::id::AgentId;
+use crate::model::time::Timestamp;
+use crate::socket::change::{EditJson, PlaceJson, ThreadJson};
+use crate::state::{self, Read, Reader, Tables};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MutesCommand {
+    /// List what is muted
+    List {
+        /// Only for this agent
+        agent: Option<String>,
+    },
+    /// Keep a thread, or a whole chat, from waking an agent
+    Add(Where),
+    /// Let it wake the agent again
+    Remove(Where),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StickyCommand {
+    /// List where agents go on listening
+    List {
+        /// Only this agent
+        agent: Option<String>,
+    },
+    /// End it in a thread, or in a whole chat
+    End(Where),
+}
+
+/// An agent and a place.
+#[derive(Debug, Args)]
+pub(super) struct Where {
+    /// The agent's folder
+    agent: String,
+    /// mg7, or channel/platform-id; a thread may follow after a further `/`
+    #[arg(value_name = "CHAT[/THREAD]")]
+    place: String,
+    /// The thread, where it is not part of the place
+    #[arg(long)]
+    thread: Option<String>,
+}
+
+/// Lists and changes mutes.
+pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
+    let known = configuration::read(paths)?;
+    match command {
+        MutesCommand::List { agent } => {
+            let all = Reader::open(paths.data())?.read(|db, txn| muted(db, txn, agent.as_deref()))?;
+            entity::list(
+                "mutes",
+                json,
+                all,
+                &[("AGENT", "agent"), ("CHAT", "chat"), ("THREAD", "thread"), ("SINCE", "since")],
+            )
+        }
+        MutesCommand::Add(at) => {
+            let (agent, place) = (at.agent.clone(), place(&known, at)?);
+            change::edit(paths, EditJson::Mute { agent, place }, json)
+        }
+        MutesCommand::Remove(at) => {
+            let (agent, place) = (at.agent.clone(), place(&known, at)?);
+            change::edit(paths, EditJson::Unmute { agent, place }, json)
+        }
+    }
+}
+
+/// Lists and ends stickiness.
+pub(super) fn sticky(paths: &Paths, command: &StickyCommand, json: bool) -> Done {
+    match command {
+        StickyCommand::List { agent } => {
+            let now = crate::clock::wall();
+            let all = Reader::open(paths.data())?.read(|db, txn| sticking(db, txn, (agent.as_deref(), now)))?;
+            let columns =
+                [("AGENT", "agent"), ("CHAT", "chat"), ("THREAD", "thread"), ("SINCE", "since"), ("UNTIL", "until")];
+            entity::list("sticky", json, all, &columns)
+        }
+        StickyCommand::End(at) => {
+            let (agent, place) = (at.agent.clone(), place(&configuration::read(paths)?, at)?);
+            change::edit(paths, EditJson::EndSticky { agent, place }, json)
+        }
+    }
+}
+
+/// What a place means: the chat whose name is all of it, else the chat with the longest name that it begins with, and the
+/// thread after that. Names of chats may have `/` in them.
+fn place(known: &Configuration, at: &Where) -> Result<ThreadJson, Failure> {
+    let whole: Result<ChatRef, String> = at.place.parse();
+    let found = whole.as_ref().ok().and_then(|chat| chats::find(known, chat).ok()).map(|chat| (chat, None));
+    let cuts = at.place.rmatch_indices('/').filter_map(|(cut, _)| {
+        let (chat, thread) = (at.place.get(..cut)?, at.place.get(cut + 1..)?);
+        let chat = chats::find(known, &chat.parse().ok()?).ok()?;
+        (!thread.is_empty()).then_some((chat, Some(thread.to_owned())))
+    });
+    let Some((chat, inner)) = found.or_else(|| cuts.into_iter().next()) else {
+        let what = whole.map_err(Failure::Failed)?;
+        return Err(entity::missing("chat", &what.to_string(), "chats"));
+    };
+    if let (Some(inner), Some(thread)) = (&inner, &at.thread) {
+        let what = format!("{} names the thread {inner}, and --thread {thread} another one; name one", at.place);
+        return Err(Failure::Failed(what));
+    }
+    let ChatEntry { spec, .. } = chat;
+    let chat = PlaceJson { channel: spec.channel.to_string(), platform_id: spec.platform_id.to_string() };
+    Ok(ThreadJson { chat, thread: inner.or_else(|| at.thread.clone()) })
+}
+
+fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
+    let mut all = Vec::new();
+    for row in db.mutes.iter(txn)? {
+        let ((agent, ..), mute) = row?;
+        all.extend(line(db, txn, (agent, wanted), &mute.address, &[("since", mute.since)])?);
+    }
+    Ok(all)
+}
+
+fn sticking(db: &Tables, txn: &Read<'_>, (wanted, now): (Option<&str>, Timestamp)) -> Result<Vec<Json>, state::Error> {
+    let mut all = Vec::new();
+    for row in db.sticky.iter(txn)? {
+        let ((agent, ..), sticky) = row?;
+        // What has lapsed is over, whether a sweep removed it or not.
+        if now < sticky.until {
+            let times = [("since", sticky.since), ("until", sticky.until)];
+            all.extend(line(db, txn, (agent, wanted), &sticky.address, &times)?);
+        }
+    }
+    Ok(all)
+}
+
+fn line(
+    db: &Tables,
+    txn: &Read<'_>,
+    (agent, wanted): (AgentId, Option<&str>),
+    address: &Address,
+    times: &[(&str, Timestamp)],
+) -> Result<Option<Json>, state::Error> {
+    let agent = rows::folder(db, txn, agent)?;
+    if wanted.is_some_and(|wanted| wanted != agent) {
+        return Ok(None);
+    }
+    let chat = format!("{}/{}", address.channel, address.platform_id);
+    let thread = address.thread.as_ref().map(ForeignId::as_str);
+    let mut json = serde_json::json!({ "agent": agent, "chat": chat, "thread": thread });
+    if let Some(map) = json.as_object_mut() {
+        map.extend(times.iter().map(|(name, time)| ((*name).to_owned(), Json::String(time.to_string()))));
+    }
+    Ok(Some(json))
+}

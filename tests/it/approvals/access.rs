@@ -1,0 +1,83 @@
+//! Who may talk to an agent: a role or a membership, or else nobody.
+
+use hearth::config::file;
+use hearth::model::UserId;
+use hearth::model::configure::{Change, RoleSpec};
+use hearth::model::message::Reason;
+use hearth::model::report::Outcome;
+
+use super::ground::{GROUP, Ground};
+
+/// Two agents, each with a strict chat of its own.
+const TWO: &str = r#"
+[[agents]]
+folder = "ag-1"
+[[agents]]
+folder = "ag-2"
+[[users]]
+id = "telegram:owner"
+roles = ["owner"]
+[[users]]
+id = "telegram:global"
+roles = ["admin"]
+[[users]]
+id = "telegram:scoped"
+roles = ["admin:ag-1"]
+[[users]]
+id = "telegram:member"
+member_of = ["ag-1"]
+[[users]]
+id = "telegram:known"
+[[chats]]
+channel = "telegram"
+platform_id = "c1"
+unknown_senders = "strict"
+[[chats.wirings]]
+agent = "ag-1"
+engage = "pattern"
+pattern = "."
+senders = "known"
+[[chats]]
+channel = "telegram"
+platform_id = "c2"
+unknown_senders = "strict"
+[[chats.wirings]]
+agent = "ag-2"
+engage = "pattern"
+pattern = "."
+senders = "known"
+"#;
+
+#[test]
+fn access_goes_by_role_and_membership() {
+    let refused = Some(Reason::UnknownSenderStrict);
+    for (case, who, first, second) in [
+        ("P1", "ghost", refused, refused),
+        ("P2", "owner", None, None),
+        ("P3", "global", None, None),
+        ("P4, P5: an administrator is a member", "scoped", None, refused),
+        ("P6", "member", None, refused),
+        ("P7", "known", refused, refused),
+    ] {
+        let mut ground = Ground::of(TWO);
+        let reasons = ["c1", "c2"].map(|chat| ground.says_in(("telegram", chat, None), (who, "hi"), "").reason);
+        assert_eq!(reasons, [first, second], "{case}");
+    }
+}
+
+/// P8: an owner of one agent cannot be written down.
+#[test]
+fn nobody_owns_one_agent() {
+    let toml = "schema = 1\n[[agents]]\nfolder = \"ag-1\"\n[[users]]\nid = \"t:1\"\nroles = [\"owner:ag-1\"]\n";
+    assert!(file::parse("hearth.toml", toml).is_err());
+}
+
+/// P9: as soon as there is an owner, somebody is asked.
+#[test]
+fn the_first_owner_is_asked_from_then_on() {
+    let mut ground = Ground::of(&GROUP.replace("roles = [\"owner\"]", ""));
+    assert_eq!(ground.says("s1", "hi").reason, Some(Reason::ApprovalUnavailable));
+    let owner = UserId::parse("telegram:owner").unwrap();
+    ground.world.configure(vec![Change::Grant(owner, RoleSpec::Owner)]).unwrap();
+    assert_eq!(ground.says("s1", "hi again").outcome, Outcome::Held);
+}
