@@ -23,6 +23,7 @@ use hearth::model::content::RawJson;
 use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
+use hearth::model::request::Wish;
 
 /// Pairs of Hearth and its floor.
 const PAIRS: usize = 21;
@@ -86,10 +87,11 @@ fn turn(number: usize) -> Submission {
         content: RawJson::trusted(format!("{{\"text\":\"{}\"}}", "an answer".repeat(20))),
         files: Vec::new(),
         deliver_after: None,
+        wish: Wish::Say,
         request: None,
     };
     let claim = Found { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };
-    let answers = vec![Answer::Read(said)];
+    let answers = vec![Answer::Read(Box::new(said))];
     let end = Record::End { seq, also: Vec::new(), incarnation: 1, error: None, answers };
     let end = Found { record: end, files: vec![format!("ack/{seq}.end")] };
     let collection = Collection { session: SessionId::new(1), found: vec![claim, end], closes: None };

@@ -12,6 +12,11 @@ and strings as values), which takes precedence:
   HEARTH_TEST_DIE_AT    step after which it kills itself, see STEPS
   HEARTH_TEST_DIE_ONCE  marker file, made before it dies; while it is there nobody dies any more
 
+A message may ask for more than an echo, by its first word:
+
+  !ask JSON        asks the host for what the JSON says, waits, and answers with what the host says
+  !to NAME TEXT    says TEXT to the destination NAME instead of answering
+
 Two steps need something to happen: to die at `said-now` means that it says `one moment` at once in every turn, and at
 `answer-file` that every answer carries a file `answer.txt`, also after the death. Relative paths are relative to the
 group directory. Exit codes: 0 another incarnation works or the host is gone, 1 something broke, 2 wrong start.
@@ -358,7 +363,12 @@ class Agent:
             self.say(self.message(last, SAID_NOW, False))
             self.tester.reached("said-now")
         texts = [message["content"].get("text") for message in asked]
-        answer = self.message(last, "echo: " + "\n".join(text for text in texts if isinstance(text, str)), True)
+        words = "\n".join(text for text in texts if isinstance(text, str))
+        answer = self.message(last, "echo: " + words, True)
+        if words.startswith("!ask "):
+            answer["content"]["text"] = self.ask(last, json.loads(words[len("!ask "):]))
+        elif words.startswith("!to "):
+            _, answer["destination"], answer["content"]["text"] = words.split(" ", 2)
         if len(json.dumps(answer).encode()) > min(JSON_BYTES, context["limits"]["max_json_bytes"]) - 64:
             return {"error": "the answer would be larger than a file may be"}
         if self.tester.die_at == "answer-file":
@@ -382,6 +392,23 @@ class Agent:
             "kind": "chat",
             "content": {"text": text},
         }
+
+    def ask(self, seq, content):
+        """Asks the host for something, and waits for what it says."""
+        request = {**self.message(seq, "", False), "kind": "system", "content": content}
+        request["request_id"] = "rq-" + request["id"]
+        self.say(request)
+        path = os.path.join(self.host, "reply", request["request_id"] + ".json")
+        while True:
+            self.moved()
+            try:
+                reply = read_json(path)
+            except FileNotFoundError:
+                time.sleep(POLL_SECONDS)
+                continue
+            if reply["request_id"] != request["request_id"]:
+                raise Unusable("%s is the answer to something else" % path)
+            return json.dumps(reply["result"], sort_keys=True) if reply["ok"] else reply["error"]
 
     def attach(self, message, name, data):
         """Writes a file of a message that is not written yet."""

@@ -105,6 +105,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                 let route = Route::PerThread(ChatId::new(1), Some(thread));
                 let at = moment(0).wall;
                 db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
+                db.sessions_by_agent.put(txn, &(agent, id), &())?;
                 db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
                 let session = Session {
                     agent,

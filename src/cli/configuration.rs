@@ -228,7 +228,14 @@ fn compare(before: &Fields, after: &Fields) -> Vec<FieldChange> {
 
 /// A value in a list of differences. Plain text of the environment may be a secret that should have been a reference.
 fn shown(value: &Value) -> String {
-    let Value::Pairs(pairs) = value else { return value.to_string() };
+    let pairs = match value {
+        Value::Pairs(pairs) => pairs,
+        Value::Table(fields) => {
+            let field = |(name, value): &(String, Value)| format!("{name}: {}", shown(value));
+            return fields.iter().map(field).collect::<Vec<_>>().join("; ");
+        }
+        Value::Text(_) | Value::Plain(_) | Value::Texts(_) => return value.to_string(),
+    };
     let pair = |(name, text): &(String, String)| {
         let reference = ["env:", "file:", "cmd:"].iter().any(|kind| text.starts_with(kind));
         format!("{name}={}", if reference { text } else { "…" })

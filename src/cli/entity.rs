@@ -61,6 +61,9 @@ fn json_value(value: &Value) -> Json {
         Value::Pairs(pairs) => {
             Json::Object(pairs.iter().map(|(name, text)| (name.clone(), Json::String(text.clone()))).collect())
         }
+        Value::Table(fields) => {
+            Json::Object(fields.iter().map(|(name, value)| (name.clone(), json_value(value))).collect())
+        }
     }
 }
 

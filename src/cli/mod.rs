@@ -29,6 +29,7 @@ mod local;
 mod out;
 mod progress;
 mod purge;
+mod questions;
 mod rows;
 mod serve;
 mod sessions;
@@ -110,6 +111,9 @@ enum Command {
     /// List the networks that are configured
     #[command(subcommand)]
     Channels(channels::ChannelsCommand),
+    /// List, show and answer what agents ask people
+    #[command(subcommand)]
+    Questions(questions::QuestionsCommand),
     /// List, add and remove threads that do not wake an agent
     #[command(subcommand)]
     Mutes(listening::MutesCommand),
@@ -235,6 +239,7 @@ fn run(cli: Cli) -> Done {
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Approvals(command) => approvals::approvals(&paths, &command, json),
         Command::Channels(command) => channels::channels(&paths, &command, json),
+        Command::Questions(command) => questions::questions(&paths, &command, json),
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),

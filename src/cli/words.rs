@@ -123,6 +123,7 @@ pub(super) fn delivery(state: &OutState) -> &'static str {
         OutState::Failed { .. } => "failed",
         OutState::Refused { .. } => "refused",
         OutState::Abandoned { .. } => "abandoned",
+        OutState::Carried { .. } => "carried",
     }
 }
 
@@ -139,6 +140,8 @@ pub(super) fn delivery_detail(outbound: &Outbound) -> Option<String> {
             Author::Agent { .. } => "its turn never ended, so it was not sent".to_owned(),
             Author::Hearth => "it was taken back before anybody saw it".to_owned(),
         }),
+        OutState::Carried { message: Some(message), .. } => Some(format!("another agent has it as {message}")),
+        OutState::Carried { message: None, .. } => Some("it was a request to Hearth itself".to_owned()),
     }
 }
 

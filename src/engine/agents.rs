@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::configure::{self, Aftermath, Made, report};
 use super::export::Of;
+use super::requests::replies;
 use super::{Cx, Result, export, lifecycle, readable, rights, sessions, threads, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
@@ -110,7 +111,7 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
         })?;
         let agent = cx.db.agents.require(txn, &row.agent)?;
         let context = Some(export::context_view(cx, txn, Of { id: session, session: &row, agent: &agent })?);
-        let (messages, replies) = (Vec::new(), Vec::new());
+        let (messages, replies) = (Vec::new(), Some(replies::of(cx, txn, session, row.live)?));
         after.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Channel instances, as an operator describes them, and what each can do.
 
 use super::configure::{Aftermath, Made, report};
+use super::requests::peers;
 use super::{Cx, Result};
 use crate::model::address::ChannelName;
 use crate::model::channel::{Capabilities, ChannelInstance, ChannelKind};
@@ -21,6 +22,12 @@ pub(super) fn put(
     origin: Origin,
     after: &mut Aftermath,
 ) -> Result<Made> {
+    if spec.name.as_str() == peers::CHANNEL {
+        return Ok(Err(format!(
+            "a channel cannot be called `{}`: agents have that name among those who speak",
+            spec.name
+        )));
+    }
     let key = ForeignKey::of(&spec.name);
     let before = cx.db.channels.get(txn, &key)?;
     let row = ChannelInstance {

@@ -61,7 +61,8 @@ pub(super) fn overdue(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, effects:
         | OutState::Delivered { .. }
         | OutState::Failed { .. }
         | OutState::Refused { .. }
-        | OutState::Abandoned { .. } => Ok(()),
+        | OutState::Abandoned { .. }
+        | OutState::Carried { .. } => Ok(()),
     }
 }
 

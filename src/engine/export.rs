@@ -1,5 +1,6 @@
 //! What a session's mailbox should hold: made from the tables, never from memory.
 
+use super::requests::{peers, replies};
 use super::{Cx, Result, context};
 use crate::model::address::Address;
 use crate::model::delivery::{Author, OutState};
@@ -47,7 +48,7 @@ pub(super) fn one(
     let mut ids = vec![(message.seq, message.id)];
     ids.extend(context::newest(cx, txn, (of.id, of.agent.settings.max_prompt_messages), effects)?);
     let messages = views(cx, txn, ids, Some(message))?;
-    Ok(Some(Export { session: of.id, context: None, messages, replies: Vec::new(), exact: false }))
+    Ok(Some(Export { session: of.id, context: None, messages, replies: None, exact: false }))
 }
 
 /// Whether a message is one of those that lie in the mailbox at once, by the oldest one that is due.
@@ -72,7 +73,8 @@ pub(super) fn everything(
     }
     let messages = views(cx, txn, ids, None)?;
     let context = Some(context_view(cx, txn, of)?);
-    Ok(Export { session: of.id, context, messages, replies: Vec::new(), exact })
+    let replies = Some(replies::of(cx, txn, of.id, of.session.live)?);
+    Ok(Export { session: of.id, context, messages, replies, exact })
 }
 
 /// Messages in order, as many as the bytes of their payloads allow; one of them may be at hand already.
@@ -109,7 +111,7 @@ pub(super) fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<Export
         kind: body.kind,
         trigger: message.trigger,
         said: body.said,
-        reply: message.reply,
+        reply: message.reply.or_else(|| peers::address(message.from.is_some(), &body)),
         content: body.content.raw,
         attachments: body.attachments,
     })

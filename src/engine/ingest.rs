@@ -1,7 +1,7 @@
 //! What agents wrote: claims, ends with their answers, things said at once. Each file changes something once.
 
 use super::outbox::Accepted;
-use super::{Applied, Cx, Result, journal, lifecycle, messages, notice, outbox, places, sessions, wake};
+use super::{Applied, Cx, Result, journal, lifecycle, messages, notice, outbox, places, requests, sessions, wake};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
@@ -27,7 +27,10 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
     }
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,
-        (None, Some(_)) if intake.ended => after_turn(cx, txn, (session, &over), &mut effects)?,
+        (None, Some(number)) if intake.ended => {
+            lifecycle::end_outdated(cx, txn, (session, number), &mut effects)?;
+            after_turn(cx, txn, (session, &over), &mut effects)?;
+        }
         (None, _) => {}
     }
     Ok(Applied::done(effects))
@@ -81,9 +84,11 @@ impl Intake {
                 }
             }
             Record::Said(said) => {
-                if outbox::accept(cx, txn, (self.session, &said), &mut self.effects)? != Accepted::Known {
+                let accepted = outbox::accept(cx, txn, (self.session, &said), &mut self.effects)?;
+                if accepted != Accepted::Known {
                     self.note_progress(cx, txn, said.incarnation, false)?;
                 }
+                requests::tell_outcome(cx, txn, (self.session, &said), &accepted, &mut self.effects)?;
             }
             Record::Leftover(said) => outbox::abandon(cx, txn, self.session, &said)?,
         }
@@ -228,13 +233,19 @@ impl Intake {
         let (mut said, mut trouble) = (Vec::new(), Vec::new());
         for answer in answers {
             match answer {
-                Answer::Read(text) => match outbox::accept(cx, txn, (self.session, &text), &mut self.effects)? {
-                    Accepted::Stored(id) => said.push(id),
-                    Accepted::Known => {}
-                    Accepted::Refused(reason) => {
-                        trouble.push(format!("the answer {} was refused: {reason}", text.wire_id));
+                Answer::Read(text) => {
+                    let accepted = outbox::accept(cx, txn, (self.session, &text), &mut self.effects)?;
+                    if text.request.is_some() {
+                        requests::tell_outcome(cx, txn, (self.session, &text), &accepted, &mut self.effects)?;
                     }
-                },
+                    match accepted {
+                        Accepted::Stored(id) => said.push(id),
+                        Accepted::Known | Accepted::Served | Accepted::Carried(_) => {}
+                        Accepted::Refused(reason) => {
+                            trouble.push(format!("the answer {} was refused: {reason}", text.wire_id));
+                        }
+                    }
+                }
                 Answer::Missing(id) if outbox::is_known(cx, txn, self.session, &id)? => {}
                 Answer::Missing(id) => trouble.push(format!("the agent named the answer {id} and did not write it")),
                 Answer::Refused { id, reason } => trouble.push(format!("the answer {id} cannot be taken in: {reason}")),

@@ -2,9 +2,10 @@
 //! the end, its claims are reset, and only then may the next one start.
 
 use super::messages::end;
-use super::{Applied, Cx, Result, journal, messages, notice, places, remove, sessions};
+use super::requests::replies;
+use super::{Applied, Cx, Result, journal, messages, notice, places, readable, remove, sessions};
 use crate::model::effect::Effect;
-use crate::model::id::{MessageId, SessionId};
+use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
 use crate::model::input::RuntimeEvent;
 use crate::model::journal::Event;
@@ -61,6 +62,34 @@ pub(super) fn stop(
     Ok(())
 }
 
+/// Lets the incarnations of an agent that was changed end: at once where nothing is worked on, else with the turn.
+pub(super) fn renew(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
+    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+        if readable(sessions::load(cx, txn, session))?.is_none_or(|row| row.agent != agent) {
+            continue;
+        }
+        let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+        incarnation.outdated = true;
+        cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
+        end_outdated(cx, txn, (session, number), effects)?;
+    }
+    Ok(())
+}
+
+/// Ends an incarnation whose agent was changed, if it works on nothing.
+pub(super) fn end_outdated(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, number): (SessionId, u32),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let outdated = cx.db.incarnations.get(txn, &(session, number))?.is_some_and(|incarnation| {
+        incarnation.outdated && matches!(incarnation.phase, Phase::Starting | Phase::Running)
+    });
+    let idle = outdated && cx.db.claims.first_in(txn, &session)?.is_none();
+    if idle { stop(cx, txn, (session, number), StopReason::Renewed, effects) } else { Ok(()) }
+}
+
 /// Closes an incarnation whose mailbox has been collected to its end: what it left unfinished is due again.
 pub(super) fn close(
     cx: &Cx<'_>,
@@ -77,7 +106,7 @@ pub(super) fn close(
     let limit = cx.policy.rows_per_input / 4; // what is given back changes a few rows each
     let mut worked_on = false;
     let claims = cx.db.claims.collect_prefix(txn, &session, limit)?;
-    let more = claims.len() >= limit;
+    let (more, unfinished) = (claims.len() >= limit, !claims.is_empty());
     for (_, message) in claims {
         worked_on |= give_back(cx, txn, (message, number), (lost, &exit), effects)?.trigger;
     }
@@ -99,6 +128,7 @@ pub(super) fn close(
     cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
     cx.db.live.delete(txn, &session)?;
     sessions::update(cx, txn, session, |row| row.live = None)?;
+    replies::forget(cx, txn, (session, unfinished), effects)?;
     places::hand_on(cx, txn, effects)
 }
 
@@ -114,7 +144,9 @@ enum Loss {
 fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     let earlier_run = incarnation.launched.run() != now.run();
     match (incarnation.stopped_for, exit) {
-        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Shutdown), _) => Loss::Ours,
+        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed | StopReason::Shutdown), _) => {
+            Loss::Ours
+        }
         (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,
@@ -216,6 +248,7 @@ mod tests {
             tool: None,
             stopped_for: None,
             claimed: true,
+            outdated: false,
             stderr_tail: String::new(),
         };
         let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };

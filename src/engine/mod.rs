@@ -32,6 +32,7 @@ mod export;
 mod gate;
 mod ingest;
 mod journal;
+mod json;
 mod lifecycle;
 mod messages;
 mod notice;

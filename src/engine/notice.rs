@@ -1,8 +1,9 @@
 //! Telling people and agents that something did not work. Nothing fails silently.
 
+use super::json::{self, Field};
 use super::messages::NewMessage;
-use super::{Cx, Result, messages, outbox, remove, sessions};
-use crate::model::address::{Address, ChannelName};
+use super::{Cx, Result, messages, outbox, remove, sessions, wake};
+use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::{Content, RawJson};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
@@ -12,6 +13,8 @@ use crate::state::{ForeignKey, Write};
 
 /// Channel on which an owner of this machine is always reachable.
 const OWNER_CHANNEL: &str = "terminal";
+/// Who speaks when Hearth does.
+const SENDER: &str = "system";
 /// Chats of the terminal that are looked at: those of people come before those of agents.
 const TERMINALS_MAX: usize = 100;
 /// Longest part of an error that is shown in a chat.
@@ -26,6 +29,9 @@ pub(super) fn message_failed(
     effects: &mut Vec<Effect>,
 ) -> Result<Option<OutboundId>> {
     let Some(to) = message.reply.clone() else {
+        if let Some(hop) = message.from {
+            tell_agent(cx, txn, hop.session, &format!("Your message {id} to another agent failed: {error}"))?;
+        }
         tell_owner(cx, txn, &format!("{id} failed: {error}"), effects)?;
         return Ok(None);
     };
@@ -66,12 +72,35 @@ pub(super) fn delivery_failed(
 }
 
 /// Leaves a note among a session's context; it does not start a turn.
-fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) -> Result<()> {
-    let content =
-        Content { text: text.to_owned(), sender: None, sender_name: Some("system".to_owned()), raw: payload(text) };
+pub(super) fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) -> Result<()> {
+    leave(cx, txn, session, (text, MessageKind::System, false)).map(drop)
+}
+
+/// Tells a session's agent something that it has to act on: a turn of its own.
+pub(super) fn wake_agent(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    session: SessionId,
+    text: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<MessageId> {
+    let message = leave(cx, txn, session, (text, MessageKind::Chat, true))?;
+    wake::wake_about(cx, txn, (session, message), effects)?;
+    Ok(message)
+}
+
+fn leave(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    session: SessionId,
+    (text, kind, trigger): (&str, MessageKind, bool),
+) -> Result<MessageId> {
+    let sender = if trigger { ForeignId::new("the sender", SENDER).ok() } else { None };
+    let raw = if trigger { woken(text) } else { payload(text) };
+    let content = Content { text: text.to_owned(), sender, sender_name: Some(SENDER.to_owned()), raw };
     let body = Body {
         content,
-        kind: MessageKind::System,
+        kind,
         said: cx.now.wall,
         source: None,
         platform_message: None,
@@ -80,8 +109,8 @@ fn tell_agent(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) 
     };
     let body = messages::insert_body(cx, txn, &body)?;
     let (row, seq) = sessions::update(cx, txn, session, crate::model::session::Session::take_seq)?;
-    let new = NewMessage { session, agent: row.agent, seq, body, trigger: false, reply: row.reply, from: None };
-    messages::insert(cx, txn, new).map(drop)
+    let new = NewMessage { session, agent: row.agent, seq, body, trigger, reply: row.reply, from: None };
+    messages::insert(cx, txn, new)
 }
 
 /// Says something on the owner's terminal, if there ever was one.
@@ -117,38 +146,19 @@ pub(super) fn notice(cx: &Cx<'_>, to: Address, in_reply_to: Option<MessageId>, t
     }
 }
 
-/// `{"text": …, "sender": "system"}`, written out because this folder has no JSON library.
+/// `{"text": …, "sender": "system"}`.
 fn payload(text: &str) -> RawJson {
-    let mut json = String::with_capacity(text.len() + 32);
-    json.push_str("{\"text\":\"");
-    for c in text.chars() {
-        match c {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            c if c.is_control() => json.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => json.push(c),
-        }
-    }
-    json.push_str("\",\"sender\":\"system\"}");
-    RawJson::trusted(json)
+    json::object(&[("text", Field::Text(text)), ("sender", Field::Text(SENDER))])
+}
+
+/// The same with an id, as messages of people have one.
+fn woken(text: &str) -> RawJson {
+    json::object(&[("text", Field::Text(text)), ("sender", Field::Text(SENDER)), ("senderId", Field::Text(SENDER))])
 }
 
 fn shortened(error: &str) -> String {
     match error.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}…", error.get(..end).unwrap_or_default()),
         None => error.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn payloads_are_json_whatever_the_text() {
-        for text in ["plain", "a \"quoted\" \\ back", "line\nbreak\ttab\u{0}", "é😀\u{85}"] {
-            let value: serde_json::Value = serde_json::from_str(payload(text).as_str()).unwrap();
-            assert_eq!(value["text"], text);
-        }
     }
 }

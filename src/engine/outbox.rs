@@ -1,6 +1,9 @@
 //! The one writer of outgoing messages: who may say what where, and the lanes in which it waits.
 
-use super::{Cx, Result, attempt, chats, journal, sessions};
+use super::requests::acts::{self, To};
+use super::requests::peers::{self, Peer, Sent};
+use super::requests::replies::Asker;
+use super::{Cx, Result, attempt, chats, journal, requests, sessions};
 use crate::model::address::Address;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
@@ -9,6 +12,8 @@ use crate::model::id::{AgentId, MessageId, OutboundId, SessionId};
 use crate::model::journal::Event;
 use crate::model::mailbox::{Said, Target};
 use crate::model::message::Message;
+use crate::model::request::Wish;
+use crate::model::session::Session;
 use crate::state::{ForeignKey, Text, Write};
 
 /// What became of something an agent said.
@@ -16,13 +21,35 @@ use crate::state::{ForeignKey, Text, Write};
 pub(super) enum Accepted {
     /// It is on its way.
     Stored(OutboundId),
+    /// It was a request that is being served; its answer comes of itself.
+    Served,
+    /// Another agent has it, or it was dropped and those who have to know were told.
+    Carried(OutboundId),
     /// It was stored before.
     Known,
     /// The agent may not say this, or not there; it is kept as refused.
     Refused(String),
 }
 
-/// Takes in something an agent said: stored under the agent's id once, checked against its destinations, put in a lane.
+/// Where something goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// To a chat.
+    Chat(Address),
+    /// To another agent.
+    Peer(Peer),
+}
+
+/// What is to be done with something an agent said, if it may be done.
+enum Plan {
+    /// It goes to a channel.
+    Deliver(Address, Act),
+    /// It goes to no channel.
+    Carried(OutState, Accepted),
+}
+
+/// Takes in something an agent said: stored under the agent's id once, checked against its destinations, put in a lane,
+/// given to another agent, or served.
 pub(super) fn accept(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -36,28 +63,91 @@ pub(super) fn accept(
         Some(seq) => super::messages::at(cx, txn, session, seq)?,
         None => None,
     };
-    let to = match number_problem(cx, txn, session, said.number)? {
+    let (about, question) = question.unzip();
+    let plan = match number_problem(cx, txn, session, said.number)? {
         Some(problem) => Err(problem),
-        None if said.request.is_some() => Err("requests to the host are not served yet".to_owned()),
-        None => resolve_target(cx, txn, session, question.as_ref().map(|(_, message)| message), &said.to)?,
+        None => plan(cx, txn, (session, said, question.as_ref()), effects)?,
     };
-    let refused = to.clone().err();
-    let state = match (&refused, said.deliver_after) {
-        (Some(error), _) => OutState::Refused { error: error.clone(), at: cx.now.wall },
-        (None, Some(time)) if time > cx.now.wall => OutState::Later(time),
-        (None, _) => OutState::Waiting { until: None, after: None },
+    let (to, act, state, accepted) = match plan {
+        Ok(Plan::Deliver(to, act)) => {
+            let state = match said.deliver_after {
+                Some(time) if time > cx.now.wall => OutState::Later(time),
+                _ => OutState::Waiting { until: None, after: None },
+            };
+            (Some(to), act, state, None)
+        }
+        Ok(Plan::Carried(state, accepted)) => (None, Act::Say, state, Some(accepted)),
+        Err(error) => {
+            let state = OutState::Refused { error: error.clone(), at: cx.now.wall };
+            (None, Act::Say, state, Some(Accepted::Refused(error)))
+        }
     };
-    let outbound = from_agent(cx, (session, said), question.map(|(id, _)| id), (to.ok(), state));
+    let outbound = Outbound { act, ..from_agent(cx, (session, said), about, (to, state)) };
     let id = store_said(cx, txn, (session, said), &outbound)?;
-    if let Some(reason) = refused {
-        journal::of_session(cx, txn, session, Event::AnswerRefused(id, reason.clone()))?;
-        return Ok(Accepted::Refused(reason));
+    match accepted {
+        Some(Accepted::Carried(_)) => return Ok(Accepted::Carried(id)),
+        Some(accepted) => {
+            if let Accepted::Refused(reason) = &accepted {
+                journal::of_session(cx, txn, session, Event::AnswerRefused(id, reason.clone()))?;
+            }
+            return Ok(accepted);
+        }
+        None => {}
     }
     match outbound.state {
         OutState::Later(time) => cx.db.outbound_later.put(txn, &(time, id), &())?,
         _ => enter_lane(cx, txn, id, &outbound, effects)?,
     }
     Ok(Accepted::Stored(id))
+}
+
+/// Does what an agent wishes as far as it needs no channel; says what is left to do, or why nothing can be done.
+fn plan(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, said, question): (SessionId, &Said, Option<&Message>),
+    effects: &mut Vec<Effect>,
+) -> Result<std::result::Result<Plan, String>> {
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(Err("the session is gone".to_owned())) };
+    let done = OutState::Carried { at: cx.now.wall, message: None };
+    let to = match &said.wish {
+        Wish::Impossible(why) => return Ok(Err(why.clone())),
+        Wish::Edit(number) => return edit(cx, txn, (id, &session), (To::Edit, *number)),
+        Wish::React(number) => return edit(cx, txn, (id, &session), (To::React, *number)),
+        Wish::Say | Wish::Request(_) => resolve_target(cx, txn, &session, question, &said.to)?,
+    };
+    if let Wish::Request(request) = &said.wish {
+        let request_name = said.request.clone().unwrap_or_else(|| said.wire_id.clone());
+        let asker = Asker { session: id, incarnation: said.incarnation, number: said.number, request: request_name };
+        let served = requests::serve(cx, txn, (&asker, request.as_ref().clone()), to, effects)?;
+        return Ok(served.map(|()| Plan::Carried(done, Accepted::Served)));
+    }
+    let peer = match to {
+        Ok(Place::Chat(to)) => return Ok(Ok(Plan::Deliver(to, Act::Say))),
+        Ok(Place::Peer(peer)) => peer,
+        Err(why) => return Ok(Err(why)),
+    };
+    let carried = |message| {
+        let state = OutState::Carried { at: cx.now.wall, message: Some(message) };
+        Plan::Carried(state, Accepted::Carried(OutboundId::new(0)))
+    };
+    let sent = peers::send(cx, txn, (id, said, question), peer, effects)?;
+    Ok(sent.map(|sent| match sent {
+        Sent::Stored(message) => carried(message),
+        Sent::Dropped(error) => {
+            let state = OutState::Refused { error, at: cx.now.wall };
+            Plan::Carried(state, Accepted::Carried(OutboundId::new(0)))
+        }
+    }))
+}
+
+fn edit(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    session: (SessionId, &Session),
+    change: (To, u64),
+) -> Result<std::result::Result<Plan, String>> {
+    Ok(acts::resolve(cx, txn, session, change)?.map(|(to, act)| Plan::Deliver(to, act)))
 }
 
 /// Keeps a final answer that no end named before its incarnation was gone. It is never sent.
@@ -184,45 +274,59 @@ fn number_problem(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, number: u64)
     Ok(used.then(|| format!("the number {number} was used before")))
 }
 
-/// Where something goes, if its agent may say it there.
+/// Where something goes, if its agent may say it there. What another agent said is answered to that agent.
 fn resolve_target(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    session: SessionId,
+    session: &Session,
     question: Option<&Message>,
     target: &Target,
-) -> Result<std::result::Result<Address, String>> {
-    let Some(row) = sessions::load(cx, txn, session)? else { return Ok(Err("the session is gone".to_owned())) };
-    let reply = question.and_then(|message| message.reply.clone()).or_else(|| row.reply.clone());
+) -> Result<std::result::Result<Place, String>> {
+    let reply = question.and_then(|message| message.reply.clone()).or_else(|| session.reply.clone());
     match target {
-        Target::Reply => Ok(reply.ok_or_else(|| "it has no address, and neither has the session".to_owned())),
-        Target::Destination(name) => by_name(cx, txn, row.agent, name),
-        Target::Address(address) if reply.as_ref() == Some(address) || row.reply.as_ref() == Some(address) => {
-            Ok(Ok(address.clone()))
+        Target::Reply => {
+            if let Some(hop) = question.and_then(|message| message.from)
+                && let Some(origin) = sessions::load(cx, txn, hop.session)?
+            {
+                return Ok(Ok(Place::Peer(Peer { agent: origin.agent, session: Some(hop.session) })));
+            }
+            Ok(reply.map(Place::Chat).ok_or_else(|| "it has no address, and neither has the session".to_owned()))
+        }
+        Target::Destination(name) => by_name(cx, txn, session.agent, name),
+        Target::Address(address) if address.channel.as_str() == peers::CHANNEL => {
+            Ok(peers::by_address(cx, txn, session.agent, address)?.map(Place::Peer))
+        }
+        Target::Address(address) if reply.as_ref() == Some(address) || session.reply.as_ref() == Some(address) => {
+            Ok(Ok(Place::Chat(address.clone())))
         }
         Target::Address(address) => {
-            let allowed = may_write_to(cx, txn, row.agent, address)?;
+            let allowed = may_write_to(cx, txn, session.agent, address)?;
             let refusal = || format!("the agent has no destination in {}/{}", address.channel, address.platform_id);
-            Ok(if allowed { Ok(address.clone()) } else { Err(refusal()) })
+            Ok(if allowed { Ok(Place::Chat(address.clone())) } else { Err(refusal()) })
         }
     }
 }
 
-fn by_name(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, name: &str) -> Result<std::result::Result<Address, String>> {
+fn by_name(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, name: &str) -> Result<std::result::Result<Place, String>> {
     let unknown = || format!("the agent has no destination named {name:?}");
     let Ok(key) = Text::new(name) else { return Ok(Err(unknown())) };
-    let chat = match cx.db.destinations.get(txn, &(agent, key))? {
-        Some(Destination::Chat(chat)) => match cx.db.chats.get(txn, &chat)? {
-            Some(chat) if chat.archived.is_none() => chat,
-            _ => return Ok(Err(unknown())),
-        },
-        Some(Destination::Agent(_)) => return Ok(Err("messages between agents are not carried yet".to_owned())),
-        None => return Ok(Err(unknown())),
+    let place = match cx.db.destinations.get(txn, &(agent, key))? {
+        Some(Destination::Chat(chat)) => {
+            let chat = cx.db.chats.get(txn, &chat)?.filter(|chat| chat.archived.is_none());
+            chat.map(|chat| Address { channel: chat.channel, platform_id: chat.platform_id, thread: None })
+                .map(Place::Chat)
+        }
+        Some(Destination::Agent(agent)) => {
+            let there = !super::remove::is_removed(cx, txn, agent)?;
+            there.then_some(Place::Peer(Peer { agent, session: None }))
+        }
+        None => None,
     };
-    Ok(Ok(Address { channel: chat.channel, platform_id: chat.platform_id, thread: None }))
+    Ok(place.ok_or_else(unknown))
 }
 
-fn may_write_to(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
+/// Whether an agent has a destination in the chat of an address.
+pub(super) fn may_write_to(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
     let Some((chat, _)) = chats::find(cx, txn, &address.channel, &address.platform_id)? else { return Ok(false) };
     let destinations = cx.db.destinations.collect_prefix(txn, &agent, cx.policy.rows_per_input)?;
     Ok(destinations.iter().any(|(_, destination)| *destination == Destination::Chat(chat)))

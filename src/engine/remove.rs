@@ -60,6 +60,7 @@ fn drop_messages(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut
         }
         sessions::update(cx, txn, session, |row| row.status = SessionStatus::Archived)?;
         cx.db.sessions_by_route.delete(txn, &(agent, route))?;
+        cx.db.sessions_by_agent.delete(txn, &(agent, session))?;
         left -= 1;
         archived += 1;
         if left == 0 {

@@ -344,6 +344,7 @@ fn over(row: &Outbound) -> Option<Timestamp> {
         OutState::Delivered { at, .. }
         | OutState::Failed { at, .. }
         | OutState::Refused { at, .. }
+        | OutState::Carried { at, .. }
         | OutState::Abandoned { at } => Some(at),
         OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. } => None,
     }

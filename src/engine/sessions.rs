@@ -26,10 +26,42 @@ pub(super) fn arrive(
         })?;
         return Ok((id, session));
     }
+    let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
+    make(cx, txn, agent, route, Some(Address { thread, ..source.clone() }))
+}
+
+/// As [`arrive`], in this session or else in the newest one in which the agent talks; one without a chat is made if there
+/// is none.
+pub(super) fn arrive_in(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    session: Option<SessionId>,
+) -> Result<(SessionId, Session)> {
+    let newest = cx.db.sessions_by_agent.collect_last(txn, &agent, 1)?;
+    match session.or_else(|| newest.first().map(|((_, id), ())| *id)) {
+        Some(id) => {
+            let (session, _) = update(cx, txn, id, |session| {
+                session.active = cx.now.wall;
+                session.take_seq()
+            })?;
+            Ok((id, session))
+        }
+        None => make(cx, txn, agent, Route::AgentShared, None),
+    }
+}
+
+/// A new session, with the number of its first message.
+fn make(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    route: Route,
+    reply: Option<Address>,
+) -> Result<(SessionId, Session)> {
+    let by_route = (agent, RouteKey::from(&route));
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
-    let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
-    let reply = Some(Address { thread, ..source.clone() });
     let mut session = Session {
         agent,
         route,
@@ -45,6 +77,7 @@ pub(super) fn arrive(
     };
     session.take_seq();
     cx.db.sessions_by_route.put(txn, &by_route, &id)?;
+    cx.db.sessions_by_agent.put(txn, &(agent, id), &())?;
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
     Ok((id, session))

@@ -78,6 +78,7 @@ mod tests {
             tool: tool.map(|(name, seconds)| ToolUse { name: name.into(), timeout: seconds.map(Millis::seconds) }),
             stopped_for: None,
             claimed: true,
+            outdated: false,
             stderr_tail: String::new(),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::stuck::{self, Verdict};
 use super::{
-    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, retention, threads, wake,
+    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, retention, threads,
+    wake,
 };
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
@@ -22,11 +23,13 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     }
     let parts = [
         judge_all,
+        approvals::due,
+        requests::expire,
         ripen_messages,
         places::fill,
+        requests::replies::again,
         ripen_outbound,
         attempt_again,
-        approvals::due,
         threads::expire,
         remove::resume,
     ];
@@ -76,7 +79,7 @@ fn judge(
     let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
     let claims = claims_of(cx, txn, session)?;
     match stuck::decide(&incarnation, &claims, cx.policy, cx.now.awake) {
-        Verdict::Leave => {}
+        Verdict::Leave => lifecycle::end_outdated(cx, txn, (session, number), effects)?,
         Verdict::Stop(why) => lifecycle::stop(cx, txn, (session, number), why, effects)?,
         Verdict::LaunchAgain => wake::launch_again(cx, txn, (session, number), effects)?,
         Verdict::Inquire => effects.push(Effect::Inquire(session, number)),

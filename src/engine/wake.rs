@@ -28,6 +28,19 @@ pub(super) struct Arrival<'a> {
     pub(super) message: ExportedMessage,
 }
 
+/// As [`wake_for`], for a message of which nothing is at hand.
+pub(super) fn wake_about(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, message): (SessionId, MessageId),
+    effects: &mut Vec<Effect>,
+) -> Result<Option<Full>> {
+    let Some(session) = sessions::load(cx, txn, id)? else { return Ok(None) };
+    let agent = cx.db.agents.require(txn, &session.agent)?;
+    let message = export::view(cx, txn, message)?;
+    wake_for(cx, txn, Arrival { of: Of { id, session: &session, agent: &agent }, message }, effects)
+}
+
 /// As [`wake`], for one message that has just become due: the others were brought when they did.
 pub(super) fn wake_for(
     cx: &Cx<'_>,
@@ -116,7 +129,9 @@ fn decide(session: &Session, incarnation: Option<&Incarnation>, removed: bool) -
     if removed || session.status != SessionStatus::Active {
         return Wake::Nothing;
     }
-    match (session.live, incarnation.map(|incarnation| &incarnation.phase)) {
+    // One that ends with its turn gets nothing more, either.
+    let phase = incarnation.filter(|incarnation| !incarnation.outdated).map(|incarnation| &incarnation.phase);
+    match (session.live, phase) {
         (None, _) => Wake::Launch,
         (Some(_), Some(Phase::Starting | Phase::Running)) => Wake::Export,
         // One that ends gets nothing more; its close wakes the session again.
@@ -141,6 +156,7 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, of: Of<'_>, effects: &mut Vec<Effect
         tool: None,
         stopped_for: None,
         claimed: false,
+        outdated: false,
         stderr_tail: String::new(),
     };
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
@@ -214,6 +230,7 @@ mod tests {
                 tool: None,
                 stopped_for: None,
                 claimed: false,
+                outdated: false,
                 stderr_tail: String::new(),
             });
             decide(&session(live, status), incarnation.as_ref(), removed)

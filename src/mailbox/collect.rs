@@ -325,7 +325,7 @@ impl<'a> Collector<'a> {
         *left -= size;
         self.answer_room.take(0, bytes.len());
         match parse::out(id, &bytes) {
-            Ok(parsed) if parsed.is_final => self.keep(id, parsed).map(Answer::Read),
+            Ok(parsed) if parsed.is_final => self.keep(id, parsed).map(|said| Answer::Read(Box::new(said))),
             Ok(parsed) => {
                 // It counts since it was written; the ack adds nothing to it.
                 self.say(id, parsed, bytes.len());

@@ -3,16 +3,19 @@
 //! The context goes first: a runner that sees messages has to see the incarnation they are meant for. Messages are
 //! immutable, so one that is there is never written again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
-use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, WIRE_VERSION, is_temporary, limits};
+use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, OutId, WIRE_VERSION, is_temporary, limits};
 use rustix::fs::RawMode;
 use serde_json::Value;
 
 use crate::model::address::Address;
-use crate::model::effect::{AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage};
-use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::content::RawJson;
+use crate::model::effect::{
+    AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
+};
+use crate::model::entity::{AgentSettings, EnvValue, McpServer, ProviderKind};
 
 use super::blobs::Blobs;
 use super::collect::ENTRIES;
@@ -21,6 +24,7 @@ use super::discard::remove_message;
 use super::error::Error;
 use super::files;
 use super::layout::Mailbox;
+use super::text;
 
 /// Mode of the host's files: their reader may be another user inside a container.
 const READABLE: RawMode = 0o644;
@@ -51,7 +55,43 @@ pub(super) fn export(
         }
     }
     messages.sync()?;
-    first
+    first.and(export.replies.as_ref().map_or(Ok(()), |replies| export_replies(mailbox, replies)))
+}
+
+/// Makes the answers to requests be exactly these: each of them is written once and never changes.
+fn export_replies(mailbox: &Mailbox, replies: &[ExportedReply]) -> Result<(), Error> {
+    let dir = mailbox.replies()?;
+    let there = dir.list(ENTRIES)?.names;
+    if replies.is_empty() && there.is_empty() {
+        return Ok(());
+    }
+    let mut wanted = BTreeSet::new();
+    for reply in replies {
+        let id =
+            OutId::new(reply.request.as_str()).map_err(|_| Error::BadName { name: text::reason(&reply.request) })?;
+        let name = id.file_name();
+        if !dir.has(OsStr::new(&name))? {
+            dir.write(&name, &encode(&name, &wire_reply(&name, id, &reply.answer)?)?, READABLE)?;
+        }
+        wanted.insert(name);
+    }
+    for name in there {
+        if !name.to_str().is_some_and(|name| wanted.contains(name)) {
+            mailbox.trash.take(&dir, &name)?;
+        }
+    }
+    dir.sync()
+}
+
+fn wire_reply(name: &str, request_id: OutId, answer: &Result<RawJson, String>) -> Result<hearth_wire::Reply, Error> {
+    let (result, error) = match answer {
+        Ok(json) => {
+            let payload = |source| Error::Payload { what: name.to_owned(), source };
+            (serde_json::from_str(json.as_str()).map_err(payload)?, None)
+        }
+        Err(error) => (Value::Null, Some(error.clone())),
+    };
+    Ok(hearth_wire::Reply { v: WIRE_VERSION, request_id, ok: answer.is_ok(), result, error })
 }
 
 /// Whether the context file is older than the view, or meant for another incarnation.
@@ -139,6 +179,7 @@ fn wire_context(mailbox: &Mailbox, install: &str, view: &ContextView, timezone: 
             max_json_bytes: limits::JSON_BYTES,
             max_file_bytes: limits::FILE_BYTES,
         },
+        mcp_servers: view.settings.mcp_servers.iter().map(server).collect(),
         blocked_tools: view.settings.blocked_tools.clone(),
         next_number: view.next_number,
         already_sent: view.already_sent.iter().map(already_sent).collect(),
@@ -157,6 +198,19 @@ fn provider(settings: &AgentSettings) -> hearth_wire::Provider {
         model: settings.model.clone(),
         effort: settings.effort.clone(),
     }
+}
+
+/// Secrets are never in a file: their values are in the environment of the runner, under names of their own.
+fn server(server: &McpServer) -> hearth_wire::McpServer {
+    let (mut env, mut secret_env) = (BTreeMap::new(), BTreeMap::new());
+    for (name, value) in &server.env {
+        match value {
+            EnvValue::Plain(text) => env.insert(name.clone(), text.clone()),
+            EnvValue::Reference(_) => secret_env.insert(name.clone(), server.variable(name)),
+        };
+    }
+    let McpServer { name, command, args, .. } = server.clone();
+    hearth_wire::McpServer { name, command, args, env, secret_env }
 }
 
 fn destination(view: &DestinationView) -> hearth_wire::Destination {

@@ -75,6 +75,11 @@ impl Mailbox {
         Ok(())
     }
 
+    /// `host/reply/`.
+    pub(super) fn replies(&self) -> Result<Dir, Error> {
+        self.host.ensure_dir(REPLY_DIR, SHARED)
+    }
+
     /// `host/in/`.
     pub(super) fn messages(&self) -> Result<Dir, Error> {
         self.host.ensure_dir(IN_DIR, SHARED)

@@ -32,6 +32,7 @@ mod parse;
 mod text;
 mod trash;
 mod watch;
+mod wish;
 
 #[cfg(test)]
 mod tests;

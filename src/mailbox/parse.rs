@@ -7,12 +7,15 @@ use serde_json::Value;
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::mailbox::{Said, Target};
+use crate::model::request::Wish;
 use crate::model::time::Timestamp;
 
-use super::text;
+use super::{text, wish};
 
 /// Numbers stay far below what 16 digits can name, so that no agent can use up the numbers of its session.
 const NUMBER_END: u64 = 1_000_000_000_000_000;
+/// Fields of a payload by which receivers tell who speaks.
+const SPEAKER: [&str; 4] = ["sender", "senderId", "senderName", "author"];
 /// Characters of the error of a failed turn.
 const ERROR_CHARS: usize = 2_000;
 
@@ -92,25 +95,30 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
     if message.number.is_multiple_of(2) || message.number >= NUMBER_END {
         return Err(format!("the number {} is not odd and below {NUMBER_END}", message.number));
     }
-    if !message.content.is_object() {
-        return Err("the content is not an object".to_owned());
+    let Value::Object(mut content) = message.content else { return Err("the content is not an object".to_owned()) };
+    if message.kind != OutKind::System {
+        // Who speaks is never for the agent to say.
+        SPEAKER.iter().for_each(|key| drop(content.remove(*key)));
     }
-    let raw = message.content.to_string();
+    let (wish, text) = wish::wish(message.kind, &content);
+    let raw = Value::Object(content).to_string();
     if raw.len() as u64 > hearth_wire::limits::JSON_BYTES {
         return Err("the content is too large when written out".to_owned());
     }
     let deliver_after = message.deliver_after.as_deref().map(time).transpose()?;
-    let request = (message.kind == OutKind::System).then(|| message.request_id.unwrap_or(message.id));
+    let asks = matches!(wish, Wish::Request(_)) || message.kind == OutKind::System;
+    let request = message.request_id.or_else(|| asks.then_some(message.id));
     let said = Said {
         wire_id: id.to_string(),
         incarnation: message.incarnation,
         number: message.number,
         in_reply_to: message.in_reply_to,
         to: target(message.destination, message.address)?,
-        text: plain_text(&message.content),
+        text,
         content: RawJson::trusted(raw),
         files: Vec::new(),
         deliver_after,
+        wish,
         request: request.map(String::from),
     };
     Ok(Parsed { said, is_final: message.is_final, files: message.files })
@@ -140,10 +148,4 @@ fn model_address(address: hearth_wire::Address) -> Result<Address, String> {
 
 fn time(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text).ok_or_else(|| text::reason(&format!("`{text}` is not a time")))
-}
-
-/// `text`, else `markdown`, whichever is a string with something in it.
-fn plain_text(content: &Value) -> String {
-    let string = |key| content.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    string("text").or_else(|| string("markdown")).unwrap_or_default().to_owned()
 }

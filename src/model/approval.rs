@@ -6,7 +6,7 @@ use super::address::{Address, UserId};
 use super::card::CardOption;
 use super::content::RawJson;
 use super::entity::McpServer;
-use super::id::{AgentId, ChatId, OutboundId, SessionId};
+use super::id::{AgentId, ChatId, OutboundId, QuestionId, SessionId};
 use super::time::Timestamp;
 
 /// What is asked for.
@@ -213,6 +213,8 @@ pub struct Question {
     pub session: SessionId,
     /// Incarnation that waits for the answer.
     pub incarnation: u32,
+    /// Its number of the question.
+    pub number: u64,
     /// Name of the answer's file.
     pub request: String,
     /// Where it was asked.
@@ -240,6 +242,10 @@ pub struct Question {
 pub struct HostReply {
     /// Incarnation that asked.
     pub incarnation: u32,
+    /// Its number of the request; of too many answers those with the lowest go first.
+    pub number: u64,
+    /// The question of which it is a person's answer: that is not lost if nobody has read it.
+    pub question: Option<QuestionId>,
     /// What was asked for, or why it was not done.
     pub answer: Result<RawJson, String>,
 }

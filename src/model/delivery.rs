@@ -91,6 +91,13 @@ pub enum OutState {
         /// When.
         at: Timestamp,
     },
+    /// Taken in by Hearth itself: a request to it, or a message to another agent. It goes to no channel.
+    Carried {
+        /// When.
+        at: Timestamp,
+        /// The message that the other agent has of it.
+        message: Option<MessageId>,
+    },
 }
 
 /// One thing said by an agent or by Hearth.

@@ -57,8 +57,8 @@ pub struct Export {
     pub context: Option<ContextView>,
     /// Messages it may work on, ascending.
     pub messages: Vec<ExportedMessage>,
-    /// Answers to requests of the incarnation: name of the file, and what it says.
-    pub replies: Vec<ExportedReply>,
+    /// Answers to requests of the incarnation, all there are; none leaves those that lie there.
+    pub replies: Option<Vec<ExportedReply>>,
     /// Whether messages that are not in the list have to go (before an incarnation starts), or the list is an addition.
     pub exact: bool,
 }

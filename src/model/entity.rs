@@ -100,6 +100,14 @@ pub struct McpServer {
     pub env: Vec<(String, EnvValue)>,
 }
 
+impl McpServer {
+    /// Under which name the agent's environment has the value behind a reference of the server's.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> String {
+        format!("HEARTH_MCP_{}_{name}", self.name.replace('-', "__"))
+    }
+}
+
 /// Packages in an agent's image beyond those of the base.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Packages {

@@ -24,6 +24,8 @@ pub enum StopReason {
     Silent,
     /// Its agent was removed.
     AgentRemoved,
+    /// Its agent was changed in a way that only a new one can use.
+    Renewed,
     /// It was idle and another session waits for its place.
     MadeRoom,
     /// The daemon is stopping.
@@ -39,6 +41,7 @@ impl StopReason {
             Self::Ceiling => "absolute-ceiling",
             Self::Silent => "silent-runner",
             Self::AgentRemoved => "agent-removed",
+            Self::Renewed => "agent-changed",
             Self::MadeRoom => "made-room",
             Self::Shutdown => "shutdown",
         }
@@ -107,6 +110,8 @@ pub struct Incarnation {
     pub stopped_for: Option<StopReason>,
     /// Whether it ever claimed a message.
     pub claimed: bool,
+    /// Its agent was changed since: it gets nothing more and ends with its turn.
+    pub outdated: bool,
     /// Last lines of its standard error.
     pub stderr_tail: String,
 }

@@ -4,6 +4,7 @@ use super::address::Address;
 use super::content::{Attachment, RawJson};
 use super::id::SessionId;
 use super::incarnation::ToolUse;
+use super::request::Wish;
 use super::time::Timestamp;
 
 /// What was found in one session's mailbox.
@@ -66,7 +67,7 @@ pub enum Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It is there.
-    Read(Said),
+    Read(Box<Said>),
     /// It is not there: it was stored before, or never written.
     Missing(String),
     /// It is there and cannot be taken in.
@@ -99,7 +100,9 @@ pub struct Said {
     pub files: Vec<KeptFile>,
     /// Not before this time.
     pub deliver_after: Option<Timestamp>,
-    /// Whether it is a request to the host, and the name its answer gets.
+    /// What is to be done with it.
+    pub wish: Wish,
+    /// The name under which the agent waits to hear what became of it; requests to the host always have one.
     pub request: Option<String>,
 }
 

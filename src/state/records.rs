@@ -35,11 +35,9 @@ records! {
     "number" 1 Number
     "agent" 1 Agent |row| {
         black_out(&mut row.settings.name);
-        for (_, value) in &mut row.settings.env {
-            if let EnvValue::Plain(text) = value {
-                black_out(text);
-            }
-        }
+        black_out_env(&mut row.settings.env);
+        row.settings.mcp_servers.iter_mut().for_each(|server| black_out_env(&mut server.env));
+        black_out_option(&mut row.settings.instructions);
     }
     "chat" 1 Chat |row| { black_out_option(&mut row.name); }
     "wiring" 1 Wiring
@@ -107,10 +105,19 @@ fn redact_approval(row: &mut Approval) {
     match &mut row.about {
         Matters::Sender { name, .. } | Matters::Channel { name, .. } => black_out_option(name),
         Matters::Packages { reason, .. } => black_out_option(reason),
-        Matters::McpServer { .. } => {}
+        Matters::McpServer { server, .. } => black_out_env(&mut server.env),
         Matters::CreateAgent { name, instructions, .. } => {
             black_out(name);
             black_out_option(instructions);
+        }
+    }
+}
+
+/// A plain value may be a secret that should have been a reference.
+fn black_out_env(env: &mut [(String, EnvValue)]) {
+    for (_, value) in env {
+        if let EnvValue::Plain(text) = value {
+            black_out(text);
         }
     }
 }

@@ -73,6 +73,8 @@ tables! {
     index sessions_by_id: SessionId => (Fingerprint, Discriminator);
     /// The active session for a route of an agent.
     index sessions_by_route: (AgentId, RouteKey) => SessionId;
+    /// The same by agent, the newest one last.
+    index sessions_by_agent: (AgentId, SessionId) => ();
 
     /// What messages say, once per event.
     table bodies: BodyId => Body;

@@ -6,6 +6,7 @@ use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 use hearth::model::message::MessageState;
+use hearth::model::request::Wish;
 use hearth::model::{Effect, Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end, gone, mid_turn, said};
@@ -423,16 +424,19 @@ fn answers_with_impossible_names() {
     assert!(matches!(world.all_messages()[0].1.state, MessageState::Failed { .. }));
 }
 
-/// The last words of an incarnation are delivered although it is gone; requests are refused until they are served.
+/// The last words of an incarnation are delivered although it is gone; a request that nobody can read the answer of is
+/// refused among the context of the next one.
 #[test]
 fn last_words_and_requests() {
     let mut world = working();
     world.outside.running.clear();
     world.put(gone(S, 1, Exit::Code(0)));
     let words = mid_turn(said(3, 1, Some(2), Target::Reply));
-    let request = mid_turn(Said { request: Some("r1".into()), ..said(5, 1, None, Target::Reply) });
+    let wish = Wish::Impossible("unknown action `x`".into());
+    let request = mid_turn(Said { wish, request: Some("r1".into()), ..said(5, 1, None, Target::Reply) });
     world.put(Input::Collected(Collection { session: S, found: vec![words, request], closes: Some(1) }));
     world.settle();
     assert_eq!(shown(&world), ["words 3"]);
-    assert!(failed_with(&world, 2).contains("not served"));
+    let note = world.read(|db, txn| Ok(db.bodies.iter(txn)?.last().unwrap()?.1.content.text));
+    assert_eq!(note, "Your request #5 was refused: unknown action `x`");
 }

@@ -11,6 +11,7 @@
 
 mod agents;
 mod approvals;
+mod asking;
 mod backup;
 mod bad_input;
 mod channels;
@@ -29,9 +30,11 @@ mod laws;
 mod lifecycle;
 mod operator;
 mod pattern;
+mod peers;
 mod prompt_cap;
 mod raw;
 mod recovery;
+mod requests;
 mod retention;
 mod routing;
 mod routing_gate;

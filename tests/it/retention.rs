@@ -269,6 +269,7 @@ fn decisions_and_questions_go_when_they_are_over() {
         session: S,
         incarnation: 1,
         request: "r".into(),
+        number: 1,
         to: place.clone(),
         title: String::new(),
         body: String::new(),

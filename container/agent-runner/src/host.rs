@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use hearth_wire::{CONTEXT_FILE, Context, HOST_DIR, IN_DIR, InMessage, InName, WIRE_VERSION, limits};
+use hearth_wire::{
+    CONTEXT_FILE, Context, HOST_DIR, IN_DIR, InMessage, InName, OutId, REPLY_DIR, Reply, WIRE_VERSION, limits,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -107,6 +109,25 @@ impl HostHalf {
 
     pub(crate) fn context(&self) -> Result<Context, ReadError> {
         read_json(&self.context_path())
+    }
+
+    /// `reply/`, if the host made one.
+    pub(crate) fn reply_dir(&self) -> PathBuf {
+        self.dir.join(REPLY_DIR)
+    }
+
+    /// The answer to a request, if there is one.
+    pub(crate) fn reply(&self, request: &OutId) -> Result<Option<Reply>, ReadError> {
+        let path = self.reply_dir().join(request.file_name());
+        match read_json::<Reply>(&path) {
+            Ok(reply) if reply.request_id == *request => Ok(Some(reply)),
+            Ok(reply) => {
+                let reason = format!("it answers {}, its name says {request}", reply.request_id);
+                Err(ReadError::Invalid { path, reason })
+            }
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sequence numbers of the messages that lie there, in order.

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{Ack, AckStatus, Context, InMessage, OutId, OutMessage, WIRE_VERSION, limits};
+use hearth_wire::{Ack, AckStatus, Context, InMessage, OutId, OutKind, OutMessage, Reply, WIRE_VERSION, limits};
+use serde_json::Value;
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
 use crate::gate::Gate;
+use crate::host::HostHalf;
 use crate::log;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
@@ -22,6 +24,10 @@ const MOST_ANSWERS: usize = 1000;
 /// How long a full disk is waited out, and how often it is tried.
 const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
 const FULL_DISK_PAUSE: Duration = Duration::from_millis(500);
+/// How long a question waits that does not say.
+const QUESTION_SECONDS: f64 = 300.0;
+/// How long after that the host may take to say that nobody answered.
+const QUESTION_GRACE: Duration = Duration::from_secs(60);
 /// Bytes of an error that the host is told.
 const ERROR_BYTES: usize = 4096;
 
@@ -62,6 +68,7 @@ impl From<Error> for TurnError {
 /// What the runner holds for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Desk {
+    pub(crate) host: HostHalf,
     pub(crate) gate: Gate,
     pub(crate) agent: Arc<AgentHalf>,
     pub(crate) memory: Memory,
@@ -170,6 +177,50 @@ impl<'a> Report<'a> {
             self.desk.write(&mut |agent| agent.out(&message))?;
         }
         Ok(())
+    }
+
+    /// Asks the host for something; the name of the request. A tool counts as running until it is answered.
+    pub(crate) fn ask(&mut self, content: Value, target: &Target) -> Result<OutId, TurnError> {
+        let (name, timeout_ms) = request_tool(&content);
+        let in_reply_to = answered(&self.turn.asked, target, None);
+        let mut message = self.blank(target, false, in_reply_to)?;
+        (message.kind, message.content) = (OutKind::System, content);
+        message.request_id = Some(message.id.clone());
+        let size = serde_json::to_vec(&message).map(|bytes| bytes.len() as u64).unwrap_or(u64::MAX);
+        if size > self.turn.context.limits.max_json_bytes.min(limits::JSON_BYTES) {
+            return Err(TurnError::Failed(format!("a request to the host is too large: {size} bytes")));
+        }
+        self.tool_started(message.id.as_str(), &name, timeout_ms)?;
+        self.desk.write(&mut |agent| agent.out(&message))?;
+        Ok(message.id)
+    }
+
+    /// Says something at once and asks how that went; the names of the requests, one for each part of a long text.
+    pub(crate) fn say_and_ask(&mut self, utterance: Utterance) -> Result<Vec<OutId>, TurnError> {
+        self.desk.state.progress()?;
+        let mut asked = Vec::new();
+        for mut message in self.prepare(utterance, false)? {
+            message.request_id = Some(message.id.clone());
+            self.desk.write(&mut |agent| agent.out(&message))?;
+            asked.push(message.id);
+        }
+        Ok(asked)
+    }
+
+    /// The host's answer to a request, if it has come.
+    pub(crate) fn reply(&mut self, request: &OutId) -> Result<Option<Reply>, TurnError> {
+        match self.desk.host.reply(request) {
+            Ok(None) => Ok(None),
+            Ok(Some(reply)) => {
+                self.tool_ended(request.as_str())?;
+                Ok(Some(reply))
+            }
+            Err(error) if error.is_final() => Err(TurnError::Failed(format!("the host's answer: {error}"))),
+            Err(error) => {
+                log::note(format_args!("{error}; trying again"));
+                Ok(None)
+            }
+        }
     }
 
     /// Keeps something as an answer: it is sent if the turn ends well.
@@ -289,6 +340,18 @@ impl<'a> Report<'a> {
             deliver_after: None,
         })
     }
+}
+
+/// What a request looks like to the host while it waits: a tool that may take as long as people may.
+fn request_tool(content: &Value) -> (String, Option<u64>) {
+    let action = content.get("action").and_then(Value::as_str).unwrap_or("request");
+    let name: String = action.chars().take(64).collect();
+    if action != "ask_user_question" {
+        return (name, None);
+    }
+    let seconds = content.get("timeout").and_then(Value::as_f64).unwrap_or(QUESTION_SECONDS);
+    let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).saturating_add(QUESTION_GRACE);
+    (name, Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// Words for a place nobody knows are said where the question came from, so that somebody sees them.

@@ -42,6 +42,9 @@ pub struct Context {
     pub timezone: String,
     /// Bounds the runner keeps.
     pub limits: Limits,
+    /// Servers of tools that the agent may use, sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<McpServer>,
     /// Tools of the provider that are refused.
     #[serde(default)]
     pub blocked_tools: Vec<String>,
@@ -66,6 +69,24 @@ pub struct Provider {
     /// Reasoning effort, if the agent asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
+}
+
+/// A server of tools, started beside the agent; it speaks MCP on its standard input and output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpServer {
+    /// Its name: letters, digits, `_` and `-`.
+    pub name: String,
+    /// Program.
+    pub command: String,
+    /// Arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Variables of its environment, with their values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Variables of its environment whose values are secret: each is in the runner's own environment under this name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secret_env: BTreeMap<String, String>,
 }
 
 /// A place the agent may write to.

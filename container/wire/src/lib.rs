@@ -13,7 +13,8 @@ mod messages;
 mod names;
 
 pub use files::{
-    AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, Provider, SessionFile, State, Tool,
+    AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Provider, SessionFile, State,
+    Tool,
 };
 pub use messages::{Ack, AckStatus, Address, InMessage, OutKind, OutMessage, Reply};
 pub use names::{

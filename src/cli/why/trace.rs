@@ -144,6 +144,14 @@ impl Trace<'_, '_> {
         let agent = rows::folder(db, txn, message.agent)?;
         let (decision, kept) =
             if message.trigger { ("engaged", "to be answered") } else { ("accumulated", "as context") };
+        if let Some(hop) = message.from {
+            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &hop.session)?;
+            let session = db.sessions.require(txn, &(fingerprint, discriminator, hop.session))?;
+            let speaker = rows::folder(db, txn, session.agent)?;
+            let what =
+                format!("said by agent {speaker} in {}, message {} since a person spoke", hop.session, hop.count);
+            self.step(message.stored, Some(id), what);
+        }
         let what = format!("accepted for {agent} in {}, {kept}", message.session);
         self.step(message.stored, Some(id), what);
         self.event.wirings.push(WiringJson {

@@ -1,10 +1,10 @@
 //! `[[agents]]`.
 
 use super::section::{Keys, Pair, Problems, Section, excerpt};
-use super::{COUNT_MAX, Once};
+use super::{COUNT_MAX, Once, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{AgentSettings, EnvValue, Folder, Packages, ProviderKind, Trust};
+use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -20,13 +20,13 @@ pub const AGENT_KEYS: &[&str] = &[
     "blocked_tools",
     "max_prompt_messages",
     "max_parallel",
+    "packages",
+    "mcp_servers",
+    "instructions",
 ];
 
-const AGENTS: Keys = Keys {
-    place: "[[agents]]",
-    known: AGENT_KEYS,
-    later: &["timezone", "network", "mounts", "packages", "mcp_servers", "skills", "limits"],
-};
+const AGENTS: Keys =
+    Keys { place: "[[agents]]", known: AGENT_KEYS, later: &["timezone", "network", "mounts", "skills", "limits"] };
 
 pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
@@ -72,9 +72,9 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         blocked_tools: blocked_tools(problems, section),
         max_prompt_messages: count(problems, "max_prompt_messages", 0).unwrap_or(default.max_prompt_messages),
         max_parallel: count(problems, "max_parallel", 1).unwrap_or(default.max_parallel),
-        packages: Packages::default(),
-        mcp_servers: Vec::new(),
-        instructions: None,
+        packages: tools::packages(problems, section),
+        mcp_servers: tools::servers(problems, section),
+        instructions: tools::instructions(problems, section),
     };
     check_provider(problems, section, &settings);
     settings
@@ -143,7 +143,8 @@ fn env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<(String, EnvVa
     env
 }
 
-fn env_value(text: &str) -> Result<EnvValue, &'static str> {
+/// What a value of an environment is: text, or where it is found.
+pub(super) fn env_value(text: &str) -> Result<EnvValue, &'static str> {
     let reference = |good: bool, what| if good { Ok(EnvValue::Reference(text.to_owned())) } else { Err(what) };
     if text.contains('\0') {
         return Err("contains a NUL character, which no variable can hold; remove it");

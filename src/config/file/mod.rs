@@ -8,6 +8,7 @@ mod channels;
 mod chats;
 mod retention;
 mod section;
+mod tools;
 mod users;
 mod v1;
 pub mod write;

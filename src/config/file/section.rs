@@ -273,7 +273,10 @@ impl<'d> Section<'d> {
     pub(super) fn table(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Option<Section<'d>> {
         let value = self.get(key)?;
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(problems, key, &format!("a table; begin it with {}", keys.place));
+            let heading = keys.place.starts_with('[');
+            let wanted =
+                if heading { format!("a table; begin it with {}", keys.place) } else { "a table, in braces".into() };
+            self.wrong_type(problems, key, &wanted);
             return None;
         };
         let section = Section::new(keys, value.span().start, table);

@@ -2,7 +2,8 @@ use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::{ChatSpec, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
-    AgentSettings, Engage, EnvValue, Ignored, ProviderKind, SenderScope, SessionMode, Trust, UnknownSenders,
+    AgentSettings, Engage, EnvValue, Ignored, McpServer, Packages, ProviderKind, SenderScope, SessionMode, Trust,
+    UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
 
@@ -39,8 +40,23 @@ TOKEN = "file:/run/secrets/token"
 OTHER = "cmd:pass show other"
 EMPTY = ""
 
+[agents.packages]
+apt = ["jq", "jq"]
+npm = ["@scope/pkg"]
+
+[agents.mcp_servers.my-files]
+command = "mcp-files"
+args = ["--all"]
+env = { TOKEN = "env:TOKEN", MODE = "calm" }
+
+[agents.mcp_servers.clock]
+command = "clock"
+
 [[agents]]
 folder = "second"
+instructions = """
+Be "brief".
+"""
 
 [[users]]
 id = "telegram:123"
@@ -120,10 +136,15 @@ fn full_settings() -> Settings {
     }
 }
 
-fn full() -> Vec<Change> {
+fn server(name: &str, command: &str, args: &[&str], env: Vec<(String, EnvValue)>) -> McpServer {
+    let args = args.iter().map(|word| (*word).to_owned()).collect();
+    McpServer { name: name.into(), command: command.into(), args, env }
+}
+
+fn main_agent() -> AgentSettings {
     let reference = |name: &str, text: &str| (name.to_owned(), EnvValue::Reference(text.to_owned()));
     let plain = |name: &str, text: &str| (name.to_owned(), EnvValue::Plain(text.to_owned()));
-    let main = AgentSettings {
+    AgentSettings {
         provider: ProviderKind::Claude,
         command: vec!["/opt/claude".into(), "--verbose".into()],
         env: vec![
@@ -140,8 +161,16 @@ fn full() -> Vec<Change> {
         blocked_tools: vec!["WebSearch".into()],
         max_prompt_messages: 20,
         max_parallel: 2,
+        packages: Packages { apt: vec!["jq".into()], npm: vec!["@scope/pkg".into()] },
+        mcp_servers: vec![
+            server("clock", "clock", &[], vec![]),
+            server("my-files", "mcp-files", &["--all"], vec![plain("MODE", "calm"), reference("TOKEN", "env:TOKEN")]),
+        ],
         ..agent("Ann's helper")
-    };
+    }
+}
+
+fn full() -> Vec<Change> {
     let ann = UserSpec {
         id: UserId::new(channel("telegram"), id("123")),
         name: Some("Ann".into()),
@@ -179,8 +208,11 @@ fn full() -> Vec<Change> {
         wirings: vec![WiringSpec { session: SessionMode::AgentShared, ..wiring("main") }],
     };
     vec![
-        Change::PutAgent(folder("main"), main),
-        Change::PutAgent(folder("second"), agent("second")),
+        Change::PutAgent(folder("main"), main_agent()),
+        Change::PutAgent(
+            folder("second"),
+            AgentSettings { instructions: Some("Be \"brief\".\n".into()), ..agent("second") },
+        ),
         Change::PutUser(ann),
         Change::PutUser(other),
         Change::PutChat(family),
@@ -277,8 +309,24 @@ const BAD: &[(&str, usize, &str)] = &[
     ("[[agents]]\nfolder = \"a\"\ntimezone = \"UTC\"", 4, "`timezone` is not yet possible in [[agents]]"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is not yet possible"),
     ("[[agents]]\nfolder = \"a\"\nmounts = []", 4, "`mounts` is not yet possible"),
-    ("[[agents]]\nfolder = \"a\"\npackages = []", 4, "`packages` is not yet possible"),
-    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = 1", 4, "`mcp_servers` is not yet possible"),
+    ("[[agents]]\nfolder = \"a\"\npackages = []", 4, "`packages` is an array; write a table, in braces"),
+    ("[[agents]]\nfolder = \"a\"\npackages = { apt = [\"jq=1\"] }", 4, "`jq=1` is no name of a package of apt"),
+    ("[[agents]]\nfolder = \"a\"\npackages = { npm = [\"@A/b\"] }", 4, "`@A/b` is no name of a package of npm"),
+    ("[[agents]]\nfolder = \"a\"\npackages = { pip = [] }", 4, "unknown key `pip` in `packages`"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = 1", 5, "`command` is an integer; write a string"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\nargs = []", 4, "`command` is missing in an MCP server"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"\"", 5, "`command` names a program"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.\"x y\"]\ncommand = \"c\"", 4, "`x y` cannot be the name"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.nanoclaw]\ncommand = \"c\"", 4, "`nanoclaw` cannot be the name"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nurl = \"u\"", 6, "unknown key `url`"),
+    (
+        "[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nenv = { A = \"file:x\" }",
+        6,
+        "the value of `A`",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nmcp_servers = 1", 4, "`mcp_servers` is a table of tables"),
+    ("[[agents]]\nfolder = \"a\"\nmcp_servers = { x = 1 }", 4, "`mcp_servers` is a table of tables"),
+    ("[[agents]]\nfolder = \"a\"\ninstructions = \"\\u0000\"", 4, "`instructions` is a text of at most"),
     ("[[agents]]\nfolder = \"a\"\nskills = []", 4, "`skills` is not yet possible"),
     ("[[agents]]\nfolder = \"a\"\nlimits = { memory = 1 }", 4, "`limits` is not yet possible"),
     (

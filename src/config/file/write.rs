@@ -6,7 +6,7 @@ use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section};
 use crate::config::env::is_env_name;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
-use crate::model::entity::{AgentSettings, Engage, EnvValue, Folder};
+use crate::model::entity::{AgentSettings, Engage, EnvValue, Folder, McpServer, Packages};
 use crate::model::retention::Retention;
 
 /// A value as the file says it.
@@ -20,6 +20,8 @@ pub enum Value {
     Texts(Vec<String>),
     /// A table of strings.
     Pairs(Vec<(String, String)>),
+    /// A table of anything.
+    Table(Vec<(String, Value)>),
 }
 
 /// The keys of one table of the file, in the order in which they are written. A key that is not there has its default.
@@ -46,6 +48,13 @@ impl Value {
                 };
                 format!("{{ {} }}", pairs.iter().map(pair).collect::<Vec<_>>().join(", "))
             }
+            Self::Table(fields) => {
+                let field = |(name, value): &(String, Value)| {
+                    let name = if is_env_name(name) { name.clone() } else { quoted(name) };
+                    format!("{name} = {}", value.toml())
+                };
+                format!("{{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+            }
         }
     }
 }
@@ -60,6 +69,10 @@ impl std::fmt::Display for Value {
                 let pairs: Vec<String> = pairs.iter().map(|(name, text)| format!("{name}={text}")).collect();
                 f.write_str(&pairs.join(", "))
             }
+            Self::Table(fields) => {
+                let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                f.write_str(&fields.join("; "))
+            }
         }
     }
 }
@@ -73,11 +86,7 @@ impl Fields {
         fields.text("name", &settings.name);
         fields.text("provider", word(&PROVIDERS, settings.provider));
         fields.texts("command", &settings.command);
-        let pair = |(name, value): &(String, EnvValue)| {
-            let (EnvValue::Plain(text) | EnvValue::Reference(text)) = value;
-            (name.clone(), text.clone())
-        };
-        fields.pairs("env", settings.env.iter().map(pair).collect());
+        fields.pairs("env", settings.env.iter().map(variable).collect());
         fields.line("model", settings.model.as_deref());
         fields.line("effort", settings.effort.as_deref());
         fields.text("trust", word(&TRUSTS, settings.trust));
@@ -85,6 +94,11 @@ impl Fields {
         fields.texts("blocked_tools", &settings.blocked_tools);
         fields.plain("max_prompt_messages", settings.max_prompt_messages);
         fields.plain("max_parallel", settings.max_parallel);
+        fields.table("packages", packages(&settings.packages));
+        fields.table("mcp_servers", settings.mcp_servers.iter().map(server).collect());
+        if let Some(instructions) = &settings.instructions {
+            fields.text("instructions", instructions);
+        }
         fields
     }
 
@@ -222,11 +236,37 @@ impl Fields {
         }
     }
 
+    fn table(&mut self, key: &str, fields: Vec<(String, Value)>) {
+        if !fields.is_empty() {
+            self.set(key, Value::Table(fields));
+        }
+    }
+
     fn pairs(&mut self, key: &str, pairs: Vec<(String, String)>) {
         if !pairs.is_empty() {
             self.set(key, Value::Pairs(pairs));
         }
     }
+}
+
+fn variable((name, value): &(String, EnvValue)) -> (String, String) {
+    let (EnvValue::Plain(text) | EnvValue::Reference(text)) = value;
+    (name.clone(), text.clone())
+}
+
+fn packages(packages: &Packages) -> Vec<(String, Value)> {
+    let mut fields = Fields::default();
+    fields.texts("apt", &packages.apt);
+    fields.texts("npm", &packages.npm);
+    fields.0
+}
+
+fn server(server: &McpServer) -> (String, Value) {
+    let mut fields = Fields::default();
+    fields.text("command", &server.command);
+    fields.texts("args", &server.args);
+    fields.pairs("env", server.env.iter().map(variable).collect());
+    (server.name.clone(), Value::Table(fields.0))
 }
 
 /// The first line of every file.

@@ -76,7 +76,11 @@ pub(super) fn card(cx: &Cx<'_>, txn: &Write<'_>, about: &Matters) -> Result<Word
                 .map_or_else(String::new, |text| format!("\nIt would be told: {}", quoted(text, TEXT_MAX)));
             yes_or_no(
                 "Create Agent Request",
-                format!("{agent} wants a new agent called {}.{told}", quoted(name, NAME_MAX)),
+                format!(
+                    "{agent} wants a new agent called {}. It would be driven like itself, with the same command and \
+                     environment, and be untrusted.{told}",
+                    quoted(name, NAME_MAX)
+                ),
             )
         }
     })

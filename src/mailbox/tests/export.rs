@@ -11,7 +11,7 @@ use crate::model::content::RawJson;
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Discard, Export, ExportedMessage,
 };
-use crate::model::entity::{AgentSettings, ProviderKind, Trust};
+use crate::model::entity::{AgentSettings, EnvValue, McpServer, ProviderKind, Trust};
 use crate::model::id::MessageId;
 use crate::model::message::MessageKind;
 use crate::model::session::SessionName;
@@ -28,7 +28,7 @@ fn address() -> Address {
     }
 }
 
-fn context(version: u64, incarnation: u32) -> ContextView {
+pub(super) fn context(version: u64, incarnation: u32) -> ContextView {
     let settings = AgentSettings {
         name: "Gen".to_owned(),
         provider: ProviderKind::Command,
@@ -42,7 +42,15 @@ fn context(version: u64, incarnation: u32) -> ContextView {
         max_prompt_messages: 20,
         max_parallel: 4,
         packages: crate::model::entity::Packages::default(),
-        mcp_servers: Vec::new(),
+        mcp_servers: vec![McpServer {
+            name: "my-files".to_owned(),
+            command: "mcp-files".to_owned(),
+            args: vec!["--all".to_owned()],
+            env: vec![
+                ("MODE".to_owned(), EnvValue::Plain("calm".to_owned())),
+                ("TOKEN".to_owned(), EnvValue::Reference("env:TOKEN".to_owned())),
+            ],
+        }],
         instructions: None,
     };
     ContextView {
@@ -84,7 +92,7 @@ pub(super) fn message(seq: u64) -> ExportedMessage {
 
 /// An addition to the mailbox.
 pub(super) fn export_of(messages: Vec<ExportedMessage>) -> Export {
-    Export { session: SESSION, context: Some(context(1, 1)), messages, replies: Vec::new(), exact: false }
+    Export { session: SESSION, context: Some(context(1, 1)), messages, replies: None, exact: false }
 }
 
 /// The same, and nothing else may be there.
@@ -95,7 +103,7 @@ pub(super) fn exact(export: Export) -> Export {
 fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<(), Error> {
     let messages = seqs.iter().map(|seq| message(*seq)).collect();
     place.mailboxes.export(
-        &Export { session: SESSION, context: Some(view), messages, replies: Vec::new(), exact },
+        &Export { session: SESSION, context: Some(view), messages, replies: Some(Vec::new()), exact },
         "Europe/Berlin",
     )
 }
@@ -136,6 +144,8 @@ fn context_and_messages_are_what_the_contract_says() {
             "incarnation": 2, "session_name": "default",
             "provider": { "name": "command", "command": ["agent", "--json"], "effort": "high" },
             "reply": reply, "tasks": [], "timezone": "Europe/Berlin",
+            "mcp_servers": [{ "name": "my-files", "command": "mcp-files", "args": ["--all"], "env": { "MODE": "calm" },
+                "secret_env": { "TOKEN": "HEARTH_MCP_my__files_TOKEN" } }],
             "destinations": [
                 { "name": "family", "display": "Family", "type": "channel", "channel": "telegram", "platform_id": "-100" },
                 { "name": "helper", "type": "agent", "folder": "helper" },
@@ -212,7 +222,7 @@ fn a_message_that_cannot_be_written_does_not_keep_the_others() {
     broken.content = RawJson::trusted("{".to_owned());
     let messages = vec![big, broken, message(8)];
     let outcome = place.mailboxes.export(
-        &Export { session: SESSION, context: Some(context(1, 1)), messages, replies: Vec::new(), exact: true },
+        &Export { session: SESSION, context: Some(context(1, 1)), messages, replies: Some(Vec::new()), exact: true },
         "UTC",
     );
     assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");

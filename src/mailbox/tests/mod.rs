@@ -7,6 +7,7 @@ mod files;
 mod laws;
 mod observe;
 mod paths;
+mod replies;
 mod rest;
 mod tricks;
 mod watch;

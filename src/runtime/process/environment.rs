@@ -41,6 +41,10 @@ pub(super) fn environment(
         };
         variables.push((name.into(), value));
     }
+    for (name, value) in server_secrets(spec, lookup, stopped) {
+        secrets.add(value.as_bytes());
+        variables.push((name.into(), value));
+    }
     variables.extend([
         ("HOME".into(), spec.home_dir.clone().into_os_string()),
         ("TZ".into(), "UTC".into()),
@@ -51,6 +55,23 @@ pub(super) fn environment(
         ("NANOCLAW_SESSION_NAME".into(), spec.session_name.as_str().into()),
     ]);
     Ok(Environment { variables, secrets })
+}
+
+/// What the references of MCP servers stand for. A server that lacks one does not work; the agent does.
+fn server_secrets(spec: &Spec, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> Vec<(String, OsString)> {
+    let mut found = Vec::new();
+    for server in &spec.settings.mcp_servers {
+        for (name, value) in &server.env {
+            let EnvValue::Reference(reference) = value else { continue };
+            match resolve(reference, lookup, stopped) {
+                Ok(value) => found.push((server.variable(name), value)),
+                Err(error) => {
+                    tracing::warn!(session = %spec.session, server = server.name, name, %error, "an MCP server lacks a variable");
+                }
+            }
+        }
+    }
+    found
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

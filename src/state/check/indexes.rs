@@ -59,6 +59,15 @@ pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
         },
         |check, _, id| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
+    check.agree_through(
+        &db.sessions,
+        &db.sessions_by_agent,
+        |(_, _, id), session| {
+            let found = session.status == SessionStatus::Active && session.name == SessionName::Default;
+            found.then_some(((session.agent, *id), ()))
+        },
+        |check, (_, id), ()| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
+    )?;
     check.agree(
         &db.incarnations,
         &db.live,

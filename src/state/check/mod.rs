@@ -16,6 +16,7 @@ mod entities;
 mod indexes;
 mod messages;
 mod outbound;
+mod requests;
 mod rows;
 
 /// Something that must not be.
@@ -61,6 +62,8 @@ const FAMILIES: &[Family] = &[
     messages::seen,
     outbound::indexes,
     outbound::lane_heads,
+    requests::references,
+    requests::between_agents,
 ];
 
 /// Checks everything in one transaction.

@@ -1,8 +1,9 @@
 //! The checker finds nothing in a world that agrees with itself, and each thing that does not.
 
 use crate::model::approval::ApprovalState;
+use crate::model::delivery::OutState;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId};
-use crate::model::message::{Due, MessageState};
+use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::Session;
 use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
@@ -233,6 +234,51 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
     );
     let lost = |db: &Tables, txn: &mut Write<'_>| db.bodies.delete(txn, &BodyId::new(1)).map(drop);
     assert!(after(lost).contains(&"held ap1/mb1: refers to bodies mb1, which is not there".to_owned()));
+}
+
+#[test]
+fn questions_answers_and_messages_between_agents() {
+    let gone = SessionId::new(9);
+    let elsewhere = |db: &Tables, txn: &mut Write<'_>| {
+        let (id, mut question) = db.questions.first(txn, ..)?.unwrap();
+        (question.session, question.card) = (gone, Some(OutboundId::new(99)));
+        db.questions.put(txn, &id, &question)
+    };
+    assert_eq!(
+        after(elsewhere),
+        [
+            "questions qu1: refers to sessions_by_id se9, which is not there",
+            "questions qu1: refers to outbound mo99, which is not there",
+        ]
+    );
+    let late = |db: &Tables, txn: &mut Write<'_>| {
+        let (key, mut reply) = db.replies.first(txn, ..)?.unwrap();
+        reply.incarnation = 1;
+        db.replies.put(txn, &key, &reply)
+    };
+    assert_eq!(after(late), ["replies se1/q0: for incarnation 1, which is not live"]);
+    let hop = |session, count| {
+        move |db: &Tables, txn: &mut Write<'_>| {
+            let mut message = db.messages.require(txn, &MessageId::new(8))?;
+            message.from = Some(Hop { session, count });
+            db.messages.put(txn, &MessageId::new(8), &message)
+        }
+    };
+    assert_eq!(after(hop(gone, 1)), ["messages ms8: refers to sessions_by_id se9, which is not there"]);
+    assert_eq!(after(hop(SESSION, 0)), ["messages ms8: said by an agent, and counts as no message between agents"]);
+    let carried = |db: &Tables, txn: &mut Write<'_>| {
+        let mut row = db.outbound.require(txn, &OutboundId::new(10))?;
+        row.state = OutState::Carried { at: at(8), message: Some(MessageId::new(99)) };
+        row.to = Some(samples::address(None));
+        db.outbound.put(txn, &OutboundId::new(10), &row)
+    };
+    assert_eq!(
+        after(carried),
+        [
+            "outbound mo10: carried, and has an address on a channel",
+            "outbound mo10: refers to messages ms99, which is not there"
+        ]
+    );
 }
 
 #[test]

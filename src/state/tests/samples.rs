@@ -17,7 +17,7 @@ use crate::model::id::{
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::later::{Fire, SkipSummary, StateField, Task};
-use crate::model::message::{Body, Completion, Drop, Due, Message, MessageKind, MessageState, Reason, Seen};
+use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
 use crate::model::session::{
     Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Witness, Workspace, WorkspaceKey,
 };
@@ -199,7 +199,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         name: SessionName::Default,
         reply: Some(address(Some("7"))),
         status: SessionStatus::Active,
-        last_number: 20,
+        last_number: 21,
         last_incarnation: 2,
         live: Some(2),
         context_version: 3,
@@ -209,6 +209,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &session)?;
     db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
     db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;
+    db.sessions_by_agent.put(txn, &(AGENT, SESSION), &())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
         launched: Awake::new(1, 100),
@@ -218,6 +219,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         tool: Some(ToolUse { name: "Bash".to_owned(), timeout: Some(Millis::minutes(2)) }),
         stopped_for,
         claimed: true,
+        outdated: false,
         stderr_tail: "warning: unused".to_owned(),
     };
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
@@ -261,7 +263,9 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         (MessageState::Dropped { reason: Reason::AgentRemoved, at: at(8) }, true),
     ];
     for (number, (state, trigger)) in (1..).zip(states) {
-        let (id, message) = message(number, state, trigger);
+        let (id, mut message) = message(number, state, trigger);
+        // The agent said it to itself.
+        message.from = (number == 8).then_some(Hop { session: SESSION, count: 1 });
         db.messages.put(txn, &id, &message)?;
         db.messages_by_session.put(txn, &(SESSION, message.seq), &id)?;
         db.messages_by_body.put(txn, &(message.body, id), &())?;
@@ -331,7 +335,12 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     if let Some(message) = notice.in_reply_to {
         db.outbound_by_message.put(txn, &(message, OutboundId::new(9)), &())?;
     }
-    db.outbound.put(txn, &OutboundId::new(9), &notice)
+    db.outbound.put(txn, &OutboundId::new(9), &notice)?;
+    let carried = OutState::Carried { at: at(8), message: Some(MessageId::new(8)) };
+    let (id, row) = outbound(10, carried, None);
+    db.outbound_by_wire.put(txn, &(SESSION, Text::new("w10")?), &id)?;
+    db.outbound_by_number.put(txn, &(SESSION, 21), &id)?;
+    db.outbound.put(txn, &id, &Outbound { to: None, in_reply_to: None, ..row })
 }
 
 fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -397,6 +406,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let question = Question {
         session: SESSION,
         incarnation: 2,
+        number: 17,
         request: "q1".to_owned(),
         to: address(None),
         title: "Pizza?".to_owned(),
@@ -412,7 +422,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.questions_due.put(txn, &(at(81), QuestionId::new(1)), &())?;
     let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
     db.asked.put(txn, &(channel, chat, OutboundId::new(1)), &Matter::Approval(ApprovalId::new(1)))?;
-    let reply = HostReply { incarnation: 2, answer: Ok(json("true")) };
+    let reply = HostReply { incarnation: 2, number: 19, question: None, answer: Ok(json("true")) };
     db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
     let (channel, chat, thread) = ForeignKey::place(&sticky.address);
@@ -437,7 +447,7 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 9)?;
-    set(OutboundId::COUNTER, 9)?;
+    set(OutboundId::COUNTER, 10)?;
     set(ApprovalId::COUNTER, 2)?;
     for counter in [
         ChatId::COUNTER,

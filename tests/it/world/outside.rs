@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::content::{BlobId, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
-use hearth::model::effect::{Effect, Export, ExportedMessage, Settled};
+use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Settled};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Observation, ObservedState, Record, Said, Target};
+use hearth::model::request::Wish;
 
 /// What a channel says of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
@@ -21,6 +22,10 @@ pub(crate) type Direct = Box<dyn FnMut(&hearth::model::UserId) -> Option<Result<
 pub(crate) struct Outside {
     /// Files that lie in the host's half of each session's mailbox.
     pub(crate) inbox: BTreeMap<SessionId, BTreeMap<u64, ExportedMessage>>,
+    /// Answers to requests that lie there, by their names.
+    pub(crate) replies: BTreeMap<SessionId, BTreeMap<String, Result<String, String>>>,
+    /// What the context of each session says of destinations.
+    pub(crate) destinations: BTreeMap<SessionId, Vec<String>>,
     /// The smallest number an agent may use, as its context says.
     pub(crate) numbers: BTreeMap<SessionId, u64>,
     /// What agents wrote and nobody has collected, as it would be collected.
@@ -56,6 +61,8 @@ impl Default for Outside {
     fn default() -> Self {
         Self {
             inbox: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            destinations: BTreeMap::new(),
             numbers: BTreeMap::new(),
             written: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -148,6 +155,12 @@ impl Outside {
     fn export(&mut self, export: Export) {
         if let Some(context) = &export.context {
             self.numbers.insert(export.session, context.next_number);
+            let names = context.destinations.iter().map(|destination| destination.name.clone());
+            self.destinations.insert(export.session, names.collect());
+        }
+        if let Some(replies) = export.replies {
+            let text = |reply: ExportedReply| (reply.request, reply.answer.map(|json| json.as_str().to_owned()));
+            self.replies.insert(export.session, replies.into_iter().map(text).collect());
         }
         let inbox = self.inbox.entry(export.session).or_default();
         if export.exact {
@@ -214,7 +227,7 @@ pub(crate) fn claim(seq: u64, incarnation: u32) -> Found {
 pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> Found {
     let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
     files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
-    let answers = answers.into_iter().map(Answer::Read).collect();
+    let answers = answers.into_iter().map(|said| Answer::Read(Box::new(said))).collect();
     Found { record: Record::End { seq, also: vec![], incarnation, error: None, answers }, files }
 }
 
@@ -238,6 +251,7 @@ pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: 
         text,
         files: vec![],
         deliver_after: None,
+        wish: Wish::Say,
         request: None,
     }
 }

@@ -1,9 +1,10 @@
 //! `command`: any program that speaks JSON lines. The protocol is in `COMMAND.md`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hearth_wire::{Address, OutKind};
+use hearth_wire::{Address, OutId, OutKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +17,8 @@ use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 
 const SLICE: Duration = Duration::from_millis(200);
+/// The same while an answer of the host is waited for.
+const ASKED_SLICE: Duration = Duration::from_millis(20);
 
 /// The program, once it runs.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ struct Running {
     launch: Launch,
     process: LineProcess,
     turns: u64,
+    /// Requests to the host without an answer, and what the program calls them.
+    asked: BTreeMap<OutId, String>,
 }
 
 /// A line of the program.
@@ -51,6 +56,7 @@ enum Line {
     Continuation {
         value: Option<String>,
     },
+    Request(Ask),
     Done,
     Error {
         message: String,
@@ -71,6 +77,19 @@ struct Say {
     address: Option<Address>,
     #[serde(default)]
     files: Vec<PathBuf>,
+    /// The program wants to hear how it went.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ask {
+    id: String,
+    content: Value,
+    #[serde(default)]
+    to: Option<String>,
+    #[serde(default)]
+    address: Option<Address>,
 }
 
 fn yes() -> bool {
@@ -90,7 +109,7 @@ impl Program {
             return Ok(running);
         }
         let process = LineProcess::start(&launch, &self.roots.group)?;
-        Ok(Running { launch, process, turns: 0 })
+        Ok(Running { launch, process, turns: 0, asked: BTreeMap::new() })
     }
 }
 
@@ -104,20 +123,45 @@ impl Provider for Program {
         while let Heard::Line(line) = running.process.hear(Duration::ZERO) {
             between_turns(&line, report, &self.roots.group)?;
         }
+        // What the host said between turns comes before the next one.
+        running.pass_replies(report)?;
         running.process.tell(request(running.turns, turn, &self.roots, report.continuation()).to_string());
         loop {
             report.check()?;
-            match running.process.hear(SLICE) {
+            running.pass_replies(report)?;
+            let slice = if running.asked.is_empty() { SLICE } else { ASKED_SLICE };
+            match running.process.hear(slice) {
                 Heard::Nothing => {}
                 Heard::Gone(how) => return Err(TurnError::Failed(format!("the agent's program {how}"))),
                 Heard::Line(line) => {
-                    if let Some(outcome) = take(&line, report, &self.roots.group)? {
+                    if let Some(outcome) = take(&line, report, &self.roots.group, &mut running.asked)? {
                         self.running = Some(running);
                         return outcome.map_err(TurnError::Failed);
                     }
                 }
             }
         }
+    }
+}
+
+impl Running {
+    /// Tells the program what the host has answered.
+    fn pass_replies(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let mut answered = Vec::new();
+        for (request, id) in &self.asked {
+            let Some(reply) = report.reply(request)? else { continue };
+            let mut line = json!({"type": "reply", "id": id, "ok": reply.ok});
+            if let Some(fields) = line.as_object_mut() {
+                match reply.error {
+                    Some(error) => fields.insert("error".to_owned(), error.into()),
+                    None => fields.insert("result".to_owned(), reply.result),
+                };
+            }
+            self.process.tell(line.to_string());
+            answered.push(request.clone());
+        }
+        self.asked.retain(|request, _| !answered.contains(request));
+        Ok(())
     }
 }
 
@@ -145,11 +189,28 @@ fn request(number: u64, turn: &Turn, roots: &Roots, continuation: Option<String>
 
 /// Does what a line says; how the turn ended, if that is what it says. With an error the program is in the middle of a
 /// turn that is given up, and cannot be used for the next one.
-fn take(line: &str, report: &mut Report<'_>, dir: &Path) -> Result<Option<Result<(), String>>, TurnError> {
+fn take(
+    line: &str,
+    report: &mut Report<'_>,
+    dir: &Path,
+    asked: &mut BTreeMap<OutId, String>,
+) -> Result<Option<Result<(), String>>, TurnError> {
     report.progress()?;
     let Some(line) = parse(line) else { return Ok(None) };
     match line {
+        Line::Say(say) if !say.is_final && say.id.is_some() => {
+            let id = say.id.clone().unwrap_or_default();
+            let requests = report.say_and_ask(utterance(say, dir).map_err(TurnError::Failed)?)?;
+            // Of a text in several parts the last one tells.
+            asked.extend(requests.into_iter().last().map(|request| (request, id)));
+        }
         Line::Say(say) => speak(say, report, dir)?,
+        Line::Request(Ask { id, content, to, address }) if content.is_object() => {
+            drop(asked.insert(report.ask(content, &target(to, address))?, id));
+        }
+        Line::Request(_) => {
+            return Ok(Some(Err("the agent's program asked for something that is no object".to_owned())));
+        }
         Line::Progress => {}
         Line::Tool { name, timeout_ms, id } => {
             report.tool_started(id.as_deref().unwrap_or(&name), &name, timeout_ms)?
@@ -205,14 +266,18 @@ fn utterance(say: Say, dir: &Path) -> Result<Utterance, String> {
         Some(_) => return Err("the agent's program said a content that is not an object".to_owned()),
         None => Content::Text(say.text),
     };
-    let target = match (say.to, say.address) {
-        (Some(name), _) => Target::Destination(name),
-        (None, Some(address)) => Target::Address(address),
-        (None, None) => Target::Reply,
-    };
+    let target = target(say.to, say.address);
     let attachment = |path: PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Attachment { name, source: Source::Path(dir.join(path)) }
     };
     Ok(Utterance { content, target, files: say.files.into_iter().map(attachment).collect() })
+}
+
+fn target(to: Option<String>, address: Option<Address>) -> Target {
+    match (to, address) {
+        (Some(name), _) => Target::Destination(name),
+        (None, Some(address)) => Target::Address(address),
+        (None, None) => Target::Reply,
+    }
 }

@@ -16,6 +16,7 @@
 //! | `!file NAME TEXT` | an answer that carries a file with this content |
 //! | `!large BYTES` | an answer of so many bytes |
 //! | `!payload JSON` | an answer of kind `chat-sdk` |
+//! | `!ask JSON` | asks the host, waits, and answers with what it says |
 //! | `!remember TEXT` | sets the continuation |
 //! | `!recall` | answers the continuation |
 //! | `!prompt` | answers the prompt |
@@ -93,6 +94,7 @@ fn obey(directive: &str, turn: &Turn, report: &mut Report<'_>) -> Result<(), Tur
         }
         "say" if turn.context.already_sent.iter().any(|sent| sent.text == rest) => Ok(()),
         "say" => report.say(Utterance::reply(rest)),
+        "ask" => ask(rest, report),
         "remember" => report.remember(Some(rest)),
         _ => report.answer(spoken(word, rest, turn, report)?),
     }
@@ -133,6 +135,19 @@ fn tool(rest: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
     report.tool_started(name, name, timeout_ms)?;
     pause(report, Some(duration(runs)?))?;
     report.tool_ended(name)
+}
+
+/// Asks the host for something and answers with its answer.
+fn ask(rest: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
+    let request = report.ask(json(rest)?, &Target::Reply)?;
+    loop {
+        if let Some(reply) = report.reply(&request)? {
+            let text = if reply.ok { reply.result.to_string() } else { reply.error.unwrap_or_default() };
+            return report.answer(Utterance::reply(text));
+        }
+        report.check()?;
+        std::thread::sleep(SLICE);
+    }
 }
 
 /// Waits so long, or for ever, in slices in which the runner can be stopped.

@@ -22,8 +22,15 @@ def open_descriptors():
     return sorted(still)
 
 
-for line in sys.stdin:
+heard = []
+while True:
+    line = sys.stdin.readline()
+    if not line:
+        break
     turn = json.loads(line)
+    if turn["type"] == "reply":
+        heard.append(turn)
+        continue
     text = turn["messages"][-1]["content"]["text"]
     word, _, rest = text.partition(" ")
     if word == "count":
@@ -65,6 +72,16 @@ for line in sys.stdin:
         say(type="say", text=json.dumps(open_descriptors()))
     elif word == "env":
         say(type="say", text="\n".join([os.getcwd()] + [os.environ.get(name, "-") for name in rest.split()]))
+    elif word == "ask":
+        say(type="request", id="mine", content=json.loads(rest))
+        say(type="say", text=sys.stdin.readline().strip())
+    elif word == "leave":
+        say(type="request", id="left", content=json.loads(rest))
+    elif word == "heard":
+        say(type="say", text=json.dumps(heard))
+    elif word == "sure":
+        say(type="say", id="s", text="at once", final=False)
+        say(type="say", text=sys.stdin.readline().strip())
     elif word == "prompt":
         say(type="say", text=turn["prompt"] + "\n" + turn["system"])
     say(type="done")

@@ -149,3 +149,53 @@ fn model_effort_and_blocked_tools_reach_the_api() {
     assert!(tools.contains(&"Bash"), "{tools:?}");
     assert!(!tools.contains(&"WebFetch") && !tools.contains(&"AskUserQuestion"), "{tools:?}");
 }
+
+/// A server of tools is started beside the CLI; its secret comes from the environment and is no argument of anything.
+#[test]
+fn servers_of_tools_are_started_with_their_secrets() {
+    let Some((mut bench, api)) = bench() else { return };
+    let server = bench.path("server.py");
+    let seen = bench.path("group/seen");
+    std::fs::write(&server, SERVER.replace("SEEN", seen.to_str().unwrap())).unwrap();
+    bench.context.mcp_servers = vec![hearth_wire::McpServer {
+        name: "demo".to_owned(),
+        command: "python3".to_owned(),
+        args: vec![server.to_str().unwrap().to_owned()],
+        env: [("MODE".to_owned(), "calm".to_owned())].into(),
+        secret_env: [("TOKEN".to_owned(), "HEARTH_MCP_demo_TOKEN".to_owned())].into(),
+    }];
+    bench.publish();
+    bench.say(2, "[[tool mcp__demo__echo {\"text\":\"yo\"}]] [[say done]]");
+    let _runner = bench.start_with(|command| {
+        command.env("ANTHROPIC_BASE_URL", api.url()).env("ANTHROPIC_API_KEY", "sk-ant-test").env("LANG", "C.UTF-8");
+        command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("HEARTH_MCP_demo_TOKEN", "sesame");
+    });
+    assert_eq!(bench.texts(2), ["done"]);
+    assert_eq!(std::fs::read_to_string(seen).unwrap(), "calm sesame yo");
+    let last = api.requests().pop().unwrap()["messages"].to_string();
+    assert!(last.contains("echo:yo"), "{last}");
+}
+
+const SERVER: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, params = message["method"], message.get("params", {})
+    if method == "initialize":
+        answer = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "demo", "version": "1"}}
+    elif method == "tools/list":
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+        answer = {"tools": [{"name": "echo", "description": "says it again", "inputSchema": schema}]}
+    elif method == "tools/call":
+        text = params["arguments"]["text"]
+        with open("SEEN", "w") as seen:
+            seen.write(" ".join([os.environ["MODE"], os.environ["TOKEN"], text]))
+        answer = {"content": [{"type": "text", "text": "echo:" + text}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
+"#;

@@ -18,4 +18,6 @@ mod other;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
+mod requests;
+#[cfg(test)]
 mod turns;

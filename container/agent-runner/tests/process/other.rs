@@ -28,13 +28,18 @@ const STEPS: [(&str, usize); 11] = [
     ("ack-written", 1),
 ];
 
-/// A session with two messages that ask and one that does not; nothing without Python.
-fn bench(settings: &Value) -> Option<Bench> {
+/// A session; nothing without Python.
+pub(crate) fn bench_with_python() -> Option<Bench> {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
         eprintln!("SKIPPED: there is no python3, so tests/agent.py was not tried");
         return None;
     }
-    let bench = Bench::new("echo");
+    Some(Bench::new("echo"))
+}
+
+/// A session with two messages that ask and one that does not.
+fn bench(settings: &Value) -> Option<Bench> {
+    let bench = bench_with_python()?;
     fs::write(bench.path("group/agent-test.json"), settings.to_string()).unwrap();
     bench.message(2, false, "background");
     bench.say(4, "one");

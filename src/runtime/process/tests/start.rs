@@ -166,3 +166,37 @@ pub(super) fn hold(path: &Path) -> std::fs::File {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     file
 }
+
+/// Secrets of MCP servers are in the environment under names of their own; a server that lacks one keeps nobody.
+#[test]
+fn servers_find_their_secrets_and_an_agent_starts_without_them() {
+    let world = World::sh("echo $HEARTH_MCP_my__files_KEY $HEARTH_MCP_my__files_LOST > $1/env; exit 3");
+    let mut spec = world.spec(1, 1);
+    let env = vec![reference("KEY", "cmd:echo sesame"), reference("LOST", "file:/nonexistent/secret")];
+    let (name, command) = ("my-files".to_owned(), "mcp-files".to_owned());
+    spec.settings.mcp_servers = vec![crate::model::entity::McpServer { name, command, args: Vec::new(), env }];
+    world.runtime.ensure(spec);
+    assert_eq!(world.heard.gone(1, 1).0, Exit::Code(3));
+    assert_eq!(world.line("env"), "sesame");
+}
+
+/// What a new agent is told is written once, whole, and never over what lies there.
+#[test]
+fn instructions_are_written_where_there_are_none() {
+    let world = World::sh("exit 3");
+    let file = world.path("groups/main/CLAUDE.local.md");
+    let start = |incarnation, text: &str| {
+        let mut spec = world.spec(1, incarnation);
+        spec.settings.instructions = Some(text.to_owned());
+        world.runtime.ensure(spec);
+        world.heard.gone(1, incarnation)
+    };
+    start(1, "Find out.");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "Find out.");
+    start(2, "Something else.");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "Find out.");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(world.path("elsewhere"), &file).unwrap();
+    start(3, "Find out.");
+    assert!(!world.path("elsewhere").exists(), "a link of the agent is never followed");
+}

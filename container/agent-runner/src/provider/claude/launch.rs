@@ -1,9 +1,11 @@
 //! How the CLI is started, so that it behaves the same every time.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 
-use hearth_wire::Context;
+use hearth_wire::{Context, McpServer};
+use serde_json::{Map, Value, json};
 
 use crate::child::Launch;
 use crate::provider::environment;
@@ -79,6 +81,9 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     argv.extend(provider.model.iter().map(|model| format!("--model={model}")));
     argv.extend(provider.effort.iter().map(|effort| format!("--effort={effort}")));
     let mut env = environment(context, roots);
+    if !context.mcp_servers.is_empty() {
+        argv.push(format!("--mcp-config={}", servers(&context.mcp_servers)));
+    }
     let quiet = QUIET.into_iter().filter(|(name, _)| !inherited(name));
     env.extend(quiet.map(|(name, value)| (name, value.to_owned())));
     if let Some(tmp) = &roots.tmp {
@@ -91,6 +96,18 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     }
     // Set if the daemon itself was started by such a CLI; it would take itself for a part of that one.
     Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] }
+}
+
+/// Servers of tools as the CLI takes them. It puts values of its own environment in the place of `${NAME}`, so that no
+/// secret is among its arguments; what should stay as it is must not look like that.
+fn servers(servers: &[McpServer]) -> Value {
+    let mut all = Map::new();
+    for McpServer { name, command, args, env, secret_env } in servers {
+        let secrets = secret_env.iter().map(|(name, variable)| (name.clone(), format!("${{{variable}}}")));
+        let env: BTreeMap<String, String> = env.clone().into_iter().chain(secrets).collect();
+        all.insert(name.clone(), json!({"type": "stdio", "command": command, "args": args, "env": env}));
+    }
+    json!({ "mcpServers": all })
 }
 
 /// The start of a process for one conversation.

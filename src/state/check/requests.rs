@@ -1,0 +1,45 @@
+//! What agents ask, what they are answered, and what they say to each other.
+
+use super::Check;
+use crate::model::approval::QuestionState;
+use crate::model::delivery::OutState;
+use crate::state::Result;
+
+/// Open questions lead to cards, answers to incarnations that can read them.
+pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.questions, |check, id, question| match question.card {
+        Some(card) if question.state == QuestionState::Open => {
+            check.refers((&db.questions, &id), (&db.outbound, &card))
+        }
+        _ => Ok(()),
+    })?;
+    check.each(&db.replies, |check, key, reply| {
+        if check.look_up(&db.live, &key.0)? != Some(reply.incarnation) {
+            check.report(&db.replies, &key, format!("for incarnation {}, which is not live", reply.incarnation));
+        }
+        Ok(())
+    })
+}
+
+/// Messages between agents lead to the session that said them, and to the message that they became.
+pub(super) fn between_agents(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.messages, |check, id, message| {
+        let Some(hop) = message.from else { return Ok(()) };
+        if hop.count == 0 {
+            check.report(&db.messages, &id, "said by an agent, and counts as no message between agents");
+        }
+        check.refers((&db.messages, &id), (&db.sessions_by_id, &hop.session))
+    })?;
+    check.each(&db.outbound, |check, id, outbound| {
+        let OutState::Carried { message, .. } = outbound.state else { return Ok(()) };
+        if outbound.to.is_some() {
+            check.report(&db.outbound, &id, "carried, and has an address on a channel");
+        }
+        match message {
+            Some(message) => check.refers((&db.outbound, &id), (&db.messages, &message)),
+            None => Ok(()),
+        }
+    })
+}

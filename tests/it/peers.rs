@@ -1,0 +1,383 @@
+//! Messages between agents: who gets them, who may not send them, and where they stop.
+
+use hearth::model::address::{Address, ChannelName, ForeignId};
+use hearth::model::configure::{Change, DestinationSpec};
+use hearth::model::content::{Attachment, BlobId};
+use hearth::model::delivery::OutState;
+use hearth::model::entity::Folder;
+use hearth::model::id::SessionId;
+use hearth::model::mailbox::{KeptFile, Said, Target};
+use hearth::model::message::{Hop, Message, MessageState, Reason};
+use hearth::model::policy::Policy;
+use hearth::model::session::SessionStatus;
+use hearth::model::{Millis, RawJson};
+use hearth::state::RouteKey;
+
+use crate::world::outside::{claim, end, failed, mid_turn, said};
+use crate::world::{World, event_in};
+
+const S1: SessionId = SessionId::new(1);
+const S2: SessionId = SessionId::new(2);
+const SB: SessionId = SessionId::new(3);
+const SC: SessionId = SessionId::new(4);
+
+/// Agents `a` (two chats), `b` and `c` (one each), and `d`, which nobody ever wrote to. All but `d` may write to `b`, and
+/// `b` to `a`. Each session has one message of a person, which its incarnation took in.
+fn world() -> World {
+    world_of(Policy::STANDARD)
+}
+
+fn world_of(policy: Policy) -> World {
+    let mut toml = String::new();
+    for folder in ["a", "b", "c", "d"] {
+        toml.push_str(&format!("[[agents]]\nfolder = \"{folder}\"\n"));
+    }
+    for (chat, agent) in [("A1", "a"), ("A2", "a"), ("B", "b"), ("C", "c")] {
+        toml.push_str(&format!(
+            "[[chats]]\nchannel = \"net\"\nplatform_id = \"{chat}\"\nunknown_senders = \"public\"\n\
+             [[chats.wirings]]\nagent = \"{agent}\"\nengage = \"pattern\"\npattern = \".\"\n"
+        ));
+    }
+    let mut world = World::with(policy, |_| {});
+    world.apply(&toml);
+    let agent = |folder: &str| Folder::new(folder).unwrap();
+    let peers = [("a", "b"), ("b", "a"), ("c", "b"), ("a", "d")];
+    let add = |(from, to): &(&str, &str)| {
+        Change::AddDestination(agent(from), (*to).to_owned(), DestinationSpec::Agent(agent(to)))
+    };
+    world.configure(peers.iter().map(add).collect()).unwrap();
+    for (place, chat) in ["A1", "A2", "B", "C"].into_iter().enumerate() {
+        world.inject(&event_in(("net", chat, None), (&place.to_string(), "hello", ""), ""));
+        world.settle();
+        let session = SessionId::new(place as u64 + 1);
+        let input = world.outside.write(session, vec![claim(2, 1)]);
+        world.put(input);
+        let input = world.outside.write(session, vec![end(2, 1, vec![])]);
+        world.put(input);
+        world.settle();
+    }
+    world
+}
+
+fn to(name: &str) -> Target {
+    Target::Destination(name.to_owned())
+}
+
+/// An agent by its folder.
+fn at(folder: &str) -> Target {
+    Target::Address(Address {
+        channel: ChannelName::new("agent").unwrap(),
+        platform_id: ForeignId::new("agent", folder).unwrap(),
+        thread: None,
+    })
+}
+
+/// Says something at once, with a number that was not used.
+fn say(world: &mut World, session: SessionId, in_reply_to: Option<u64>, to: Target) -> u64 {
+    let number = world.session(session).next_agent_number();
+    let live = world.session(session).live.unwrap();
+    let input = world.outside.write(session, vec![mid_turn(said(number, live, in_reply_to, to))]);
+    world.put(input);
+    world.settle();
+    number
+}
+
+fn messages_of(world: &World, session: SessionId) -> Vec<Message> {
+    let mut found: Vec<Message> = world.all_messages().into_iter().map(|(_, message)| message).collect();
+    found.retain(|message| message.session == session);
+    found.sort_by_key(|message| message.seq);
+    found
+}
+
+/// Messages of other agents in a session.
+fn heard(world: &World, session: SessionId) -> Vec<Message> {
+    messages_of(world, session).into_iter().filter(|message| message.from.is_some()).collect()
+}
+
+/// Archives one session alone, as nothing but the removal of its agent does.
+fn archive(world: &World, session: SessionId) {
+    world
+        .store()
+        .write(|db, txn| {
+            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &session)?;
+            let mut row = db.sessions.require(txn, &(fingerprint, discriminator, session))?;
+            row.status = SessionStatus::Archived;
+            db.sessions_by_route.delete(txn, &(row.agent, RouteKey::from(&row.route)))?;
+            db.sessions_by_agent.delete(txn, &(row.agent, session))?;
+            db.sessions.put(txn, &(fingerprint, discriminator, session), &row)
+        })
+        .unwrap();
+}
+
+enum Step {
+    /// Who says something to which agent, about the newest message of another agent that it has, or about nothing.
+    Say(SessionId, &'static str, bool),
+    /// The same about the message of a person.
+    SayOf(SessionId, &'static str),
+    /// It says something without saying where, about the newest message of another agent.
+    Answer(SessionId),
+    /// Nobody uses the session any more.
+    Archive(SessionId),
+}
+
+/// Rows X1 to X8 of the peer's cases: which session gets the last message. Closed sessions do not exist here, archived ones
+/// count as such.
+#[test]
+fn a_message_goes_to_the_session_that_is_answered_else_to_the_one_that_wrote_last_else_to_the_newest() {
+    use Step::{Answer, Archive, Say, SayOf};
+    for (row, steps, gets) in [
+        ("X1", vec![Say(S1, "b", false)], SB),
+        ("X2", vec![Say(S1, "b", false), Say(SB, "a", true)], S1),
+        ("X2 without a destination", vec![Say(S1, "b", false), Answer(SB)], S1),
+        ("X3", vec![Say(SB, "a", false)], S2),
+        ("X4", vec![Say(S1, "b", false), Say(SB, "a", false)], S1),
+        ("X4, the last one counts", vec![Say(S1, "b", false), Say(S2, "b", false), Say(SB, "a", false)], S2),
+        ("X5", vec![Say(S1, "b", false), Archive(S1), Say(SB, "a", true)], S2),
+        ("X6", vec![Say(SC, "b", false), Say(SB, "a", true)], S2),
+        ("X7", vec![SayOf(SB, "a")], S2),
+        ("X8", vec![Say(S1, "a", false)], S2),
+    ] {
+        let mut world = world();
+        for step in steps {
+            match step {
+                Archive(session) => archive(&world, session),
+                Say(from, agent, about) => {
+                    let seq = heard(&world, from).last().map(|message| message.seq).filter(|_| about);
+                    say(&mut world, from, seq, at(agent));
+                }
+                SayOf(from, agent) => drop(say(&mut world, from, Some(2), at(agent))),
+                Answer(from) => {
+                    let seq = heard(&world, from).last().map(|message| message.seq);
+                    say(&mut world, from, seq, Target::Reply);
+                }
+            }
+        }
+        let (_, last) = world.all_messages().pop().unwrap();
+        assert_eq!((last.session, last.from.is_some()), (gets, true), "{row}");
+    }
+}
+
+#[test]
+fn a_message_says_who_sent_it_whatever_the_agent_wrote() {
+    let mut world = world();
+    say(&mut world, S1, None, to("b"));
+    let message = heard(&world, SB).pop().unwrap();
+    assert_eq!(message.from, Some(Hop { session: S1, count: 1 }));
+    assert_eq!((message.trigger, message.reply.clone()), (true, None));
+    let body = world.read(|db, txn| db.bodies.require(txn, &message.body));
+    assert_eq!(body.sender.unwrap().to_string(), "agent:a");
+    assert_eq!(body.content.sender_name.as_deref(), Some("a"));
+    assert_eq!(body.content.raw.as_str(), r#"{"sender":"a","senderId":"agent:a","text":"words 3"}"#);
+    let exported = &world.outside.inbox[&SB][&message.seq];
+    assert_eq!(exported.reply.as_ref().map(|to| (to.channel.as_str(), to.platform_id.as_str())), Some(("agent", "a")));
+    let outbound = world.all_outbound().pop().unwrap().1;
+    assert!(matches!(outbound.state, OutState::Carried { message: Some(_), .. }), "{outbound:?}");
+    assert!(world.outside.attempts.is_empty(), "no channel hears of it");
+}
+
+/// The same file is taken in once, however often it is found: the peer makes a new message of every attempt.
+#[test]
+fn a_file_found_again_is_not_another_message() {
+    let mut world = world();
+    let said = mid_turn(said(3, 1, None, to("b")));
+    for _ in 0..3 {
+        let input = world.outside.write(S1, vec![said.clone()]);
+        world.put(input);
+    }
+    world.settle();
+    assert_eq!(heard(&world, SB).len(), 1);
+}
+
+/// Row X12 and its neighbours: refused, told to the agent among its context, and nothing is carried.
+#[test]
+fn an_agent_writes_only_to_its_destinations() {
+    for (session, target, reason) in [
+        (SC, at("a"), "the agent has no destination that is the agent \"a\""),
+        (SC, to("a"), "the agent has no destination named \"a\""),
+        (S1, at("nobody"), "the agent has no destination that is the agent \"nobody\""),
+        (S1, at("../b"), "the agent has no destination that is the agent \"../b\""),
+        (S1, at("c"), "the agent has no destination that is the agent \"c\""),
+    ] {
+        let mut world = world();
+        let number = say(&mut world, session, None, target.clone());
+        assert!([S1, S2, SB, SC].iter().all(|session| heard(&world, *session).is_empty()), "{target:?}");
+        let note = messages_of(&world, session).pop().unwrap();
+        let text = world.read(|db, txn| db.bodies.require(txn, &note.body)).content.text;
+        assert_eq!((text, note.trigger), (format!("Your message #{number} was refused: {reason}"), false));
+    }
+    let mut world = world();
+    world.configure(vec![Change::RemoveAgent(Folder::new("b").unwrap())]).unwrap();
+    world.settle();
+    say(&mut world, S1, None, to("b"));
+    assert!(heard(&world, SB).is_empty(), "a removed agent hears nothing");
+}
+
+/// Row X13.
+#[test]
+fn an_agent_without_sessions_gets_one_without_a_chat() {
+    let mut world = world();
+    say(&mut world, S1, None, to("d"));
+    let message = world.all_messages().pop().unwrap().1;
+    let session = world.session(message.session);
+    assert_eq!((session.reply, message.reply), (None, None));
+    assert_eq!(world.outside.running.get(&message.session), Some(&1), "it was started");
+    say(&mut world, message.session, Some(message.seq), Target::Reply);
+    assert_eq!(heard(&world, S1).len(), 1, "who was asked may answer, also without a destination");
+    say(&mut world, message.session, None, Target::Reply);
+    assert!(world.journal().last().unwrap().contains("it has no address"), "{:?}", world.journal());
+}
+
+/// Row X10. Row X11 is decided differently: a file that is not there is found at the edge, and the whole message is refused
+/// with that reason.
+#[test]
+fn files_go_along() {
+    let mut world = world();
+    let blob = BlobId::parse(&"0f".repeat(32)).unwrap();
+    let attachment =
+        Attachment { name: "report.pdf".into(), size: 3, mime: Some("application/pdf".into()), blob: Ok(blob) };
+    let kept = KeptFile { kept: "se1/kept/1.a/report.pdf".into(), attachment: attachment.clone() };
+    let with_file = Said { files: vec![kept], ..said(3, 1, None, to("b")) };
+    let input = world.outside.write(S1, vec![mid_turn(with_file)]);
+    world.put(input);
+    let heard = messages_of(&world, SB).pop().unwrap();
+    let body = world.store().read(|db, txn| db.bodies.require(txn, &heard.body)).unwrap();
+    assert_eq!(body.attachments, [attachment]);
+}
+
+/// Works on the newest message of a session and says something in the same turn.
+fn turn(world: &mut World, session: SessionId, answer: Target) {
+    let seq = messages_of(world, session).last().unwrap().seq;
+    let live = world.session(session).live.unwrap();
+    let input = world.outside.write(session, vec![claim(seq, live)]);
+    world.put(input);
+    let number = world.session(session).next_agent_number();
+    let words = said(number, live, Some(seq), answer);
+    let input = world.outside.write(session, vec![end(seq, live, vec![words])]);
+    world.put(input);
+    world.settle();
+}
+
+/// Row X9 is decided differently: the peer lets two agents talk for ever.
+#[test]
+fn two_agents_stop_after_ten_messages_without_a_person() {
+    let mut world = world();
+    world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"a\"\n");
+    say(&mut world, S1, None, to("b"));
+    for _ in 0..20 {
+        for session in [SB, S1] {
+            if matches!(messages_of(&world, session).last(), Some(message) if message.from.is_some()
+                && matches!(message.state, MessageState::Pending(_)))
+            {
+                turn(&mut world, session, Target::Reply);
+            }
+        }
+    }
+    let hops: Vec<u32> =
+        world.all_messages().iter().filter_map(|(_, message)| message.from.map(|hop| hop.count)).collect();
+    assert_eq!(hops, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let drops = world.read(|db, txn| db.dropped.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    assert_eq!(drops.len(), 1);
+    let (_, drop) = &drops[0];
+    assert_eq!((drop.reason, drop.sender.as_ref().unwrap().to_string()), (Reason::TooManyHops, "agent:a".to_owned()));
+    let owner: Vec<&str> = world.outside.shown.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(owner.len(), 1, "{owner:?}");
+    assert!(owner[0].starts_with("a and b have written to each other 10 times"), "{owner:?}");
+    let note = messages_of(&world, S1).pop().unwrap();
+    assert!(!note.trigger && matches!(note.state, MessageState::Pending(_)), "the agent is told with its next turn");
+    // Saying it again is recorded and told to the agent, and the owner has heard of it.
+    let newest = heard(&world, S1).pop().unwrap().seq;
+    say(&mut world, S1, Some(newest), to("b"));
+    assert_eq!(world.outside.shown.len(), 1);
+    assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 2);
+    // A person speaks: the count begins anew.
+    world.inject(&event_in(("net", "A1", None), ("again", "go on", ""), ""));
+    world.settle();
+    turn(&mut world, S1, to("b"));
+    assert_eq!(heard(&world, SB).last().unwrap().from.unwrap().count, 1);
+}
+
+/// What is said between turns, or about nothing, cannot begin the count anew.
+#[test]
+fn the_largest_count_among_what_a_turn_works_on_counts() {
+    let mut world = world();
+    say(&mut world, S1, None, to("b"));
+    say(&mut world, SB, None, to("a"));
+    assert_eq!(heard(&world, S1).last().unwrap().from.unwrap().count, 2, "about nothing, the newest message counts");
+    world.inject(&event_in(("net", "A1", None), ("p", "hello", ""), ""));
+    world.settle();
+    let seqs: Vec<u64> = messages_of(&world, S1).iter().map(|message| message.seq).skip(1).collect();
+    let live = world.session(S1).live.unwrap();
+    let claims = seqs.iter().map(|seq| claim(*seq, live)).collect();
+    let input = world.outside.write(S1, claims);
+    world.put(input);
+    say(&mut world, S1, seqs.last().copied(), to("b"));
+    assert_eq!(
+        heard(&world, SB).last().unwrap().from.unwrap().count,
+        3,
+        "a person and an agent are worked on together"
+    );
+}
+
+#[test]
+fn a_message_may_wait_for_its_time_and_a_full_agent_takes_none() {
+    let mut world = world_of(Policy { backlog_max: 2, ..Policy::STANDARD });
+    let at = world.now().wall.plus(Millis::minutes(5));
+    let later = Said { deliver_after: Some(at), ..said(3, 1, None, to("b")) };
+    let input = world.outside.write(S1, vec![mid_turn(later)]);
+    world.put(input);
+    let waits = heard(&world, SB).pop().unwrap();
+    assert!(!world.outside.inbox[&SB].contains_key(&waits.seq));
+    world.pass(Millis::minutes(6));
+    world.sweep();
+    world.settle();
+    assert!(world.outside.inbox[&SB].contains_key(&waits.seq));
+    say(&mut world, S1, None, to("b"));
+    say(&mut world, S1, None, to("b"));
+    assert_eq!(heard(&world, SB).len(), 2);
+    assert!(world.journal().iter().any(|line| line.contains("too many waiting messages")), "{:?}", world.journal());
+}
+
+/// Who wrote a message that failed hears of it, and so does the owner.
+#[test]
+fn a_failed_message_is_told_to_the_agent_that_wrote_it() {
+    let mut world = world();
+    world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"a\"\n");
+    say(&mut world, S1, None, to("b"));
+    let seq = heard(&world, SB).pop().unwrap().seq;
+    let input = world.outside.write(SB, vec![claim(seq, 1)]);
+    world.put(input);
+    let input = world.outside.write(SB, vec![failed(seq, 1, "no model")]);
+    world.put(input);
+    world.settle();
+    let note = messages_of(&world, S1).pop().unwrap();
+    let text = world.read(|db, txn| db.bodies.require(txn, &note.body)).content.text;
+    assert!(text.contains("to another agent failed: no model") && !note.trigger, "{text}");
+    assert!(world.outside.shown.last().unwrap().1.contains("failed: no model"));
+}
+
+/// With every effect lost, sweeps alone bring the message to the other agent.
+#[test]
+fn a_lost_effect_costs_time_and_nothing_else() {
+    let mut world = world();
+    let input = world.outside.write(S1, vec![mid_turn(said(3, 1, None, to("b")))]);
+    world.put(input);
+    world.lose_effects();
+    let seq = heard(&world, SB).pop().unwrap().seq;
+    assert!(!world.outside.inbox[&SB].contains_key(&seq));
+    world.sweep();
+    world.settle();
+    assert!(world.outside.inbox[&SB].contains_key(&seq));
+}
+
+#[test]
+fn what_an_agent_wrote_is_kept_as_it_is() {
+    let mut world = world();
+    let content = RawJson::trusted(r#"{"n":[1,{"a":"b"}],"text":"hi"}"#.to_owned());
+    let rich = Said { content, text: "hi".into(), ..said(3, 1, None, to("b")) };
+    let input = world.outside.write(S1, vec![mid_turn(rich)]);
+    world.put(input);
+    let body = heard(&world, SB).pop().unwrap().body;
+    let raw = world.read(|db, txn| db.bodies.require(txn, &body)).content.raw;
+    let value: serde_json::Value = serde_json::from_str(raw.as_str()).unwrap();
+    assert_eq!(value, serde_json::json!({"sender": "a", "senderId": "agent:a", "n": [1, {"a": "b"}], "text": "hi"}));
+}

@@ -1,0 +1,636 @@
+//! What agents ask of Hearth: questions, packages, servers, agents, edits and reactions; and how they hear of it.
+
+use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
+use hearth::model::approval::{Approval, ApprovalState, Question, QuestionState};
+use hearth::model::card::{Button, CardOption, Matter};
+use hearth::model::delivery::{Act, DeliveryResult, OutState, Outbound, Said as Earlier};
+use hearth::model::entity::{Agent, EnvValue, McpServer, Packages, Trust};
+use hearth::model::id::{ApprovalId, OutboundId, QuestionId, SessionId};
+use hearth::model::incarnation::{Exit, StopReason};
+use hearth::model::input::{Input, Press};
+use hearth::model::mailbox::{Said, Target};
+use hearth::model::message::{Body, Message};
+use hearth::model::report::Reply;
+use hearth::model::request::{NewQuestion, Request, Wish};
+use hearth::model::{Effect, Millis};
+use serde_json::{Value, json};
+
+use crate::world::outside::{claim, end, gone, mid_turn, said};
+use crate::world::{World, event, event_in};
+
+const S: SessionId = SessionId::new(1);
+
+/// An agent `main` in the chat `C` on `net`, where members may talk: `ann` is one. The owner sits at the terminal.
+const HOUSE: &str = r#"
+[[agents]]
+folder = "main"
+env = { KEY = "env:KEY" }
+trust = "main"
+unconfined = true
+[[users]]
+id = "terminal:7"
+roles = ["owner"]
+[[users]]
+id = "net:ann"
+member_of = ["main"]
+[[chats]]
+channel = "net"
+platform_id = "C"
+group = true
+unknown_senders = "strict"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+session = "per-thread"
+"#;
+
+/// The agent works on a message of Ann, said in the thread `t`.
+fn working() -> World {
+    let mut world = World::of(HOUSE);
+    world.outside.channel = Box::new(|delivery| {
+        let id = ForeignId::new("message", format!("p{}", delivery.id)).unwrap();
+        Some(DeliveryResult::Delivered { platform_message: Some(id) })
+    });
+    let sender = r#""senderId":"ann","senderName":"Ann""#;
+    world.inject(&event_in(("net", "C", Some("t")), ("1", "hello", sender), ""));
+    world.settle();
+    let input = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(input);
+    world
+}
+
+fn write(world: &mut World, said: Said) {
+    let input = world.outside.write(S, vec![mid_turn(said)]);
+    world.put(input);
+    world.settle();
+}
+
+/// Asks Hearth for something under a name.
+fn ask(world: &mut World, name: &str, request: Request) {
+    let number = world.session(S).next_agent_number();
+    let live = world.session(S).live.unwrap();
+    let wish = Wish::Request(Box::new(request));
+    write(world, Said { wish, request: Some(name.into()), ..said(number, live, Some(2), Target::Reply) });
+}
+
+fn reply(world: &World, name: &str) -> Option<Result<Value, String>> {
+    let reply = world.outside.replies.get(&S)?.get(name)?.clone();
+    Some(reply.map(|json| serde_json::from_str(&json).unwrap()))
+}
+
+fn option(label: &str, chosen: &str, value: &str) -> CardOption {
+    CardOption { label: label.into(), chosen: chosen.into(), value: value.into() }
+}
+
+fn question() -> Request {
+    Request::Question(NewQuestion {
+        title: "Deploy?".into(),
+        body: "To production".into(),
+        options: vec![option("Yes", "✅ Yes", "yes"), option("No", "❌ No", "no")],
+        timeout: Millis::seconds(300),
+    })
+}
+
+fn the_question(world: &World) -> Question {
+    world.read(|db, txn| db.questions.require(txn, &QuestionId::new(1)))
+}
+
+fn the_approval(world: &World) -> Approval {
+    world.read(|db, txn| db.approvals.require(txn, &ApprovalId::new(1)))
+}
+
+fn main_agent(world: &World) -> Agent {
+    world.read(|db, txn| Ok(db.agents.iter(txn)?.next().unwrap()?.1))
+}
+
+fn address(channel: &str, chat: &str, thread: Option<&str>) -> Address {
+    Address {
+        channel: ChannelName::new(channel).unwrap(),
+        platform_id: ForeignId::new("chat", chat).unwrap(),
+        thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
+    }
+}
+
+fn press(world: &mut World, by: &str, option: u32) -> (bool, String) {
+    let nonce = the_question(world).nonce;
+    press_as(world, by, ("C", nonce), option)
+}
+
+fn press_as(world: &mut World, by: &str, (chat, nonce): (&str, u64), option: u32) -> (bool, String) {
+    let button = Button { matter: Matter::Question(QuestionId::new(1)), nonce, option };
+    let press = Press { by: UserId::parse(by).unwrap(), at: address("net", chat, Some("t")), button };
+    let reply = world.put(Input::Pressed(press));
+    world.settle();
+    match reply {
+        Reply::Answered { decided, text } => (decided, text),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The newest message of the session and what it says.
+fn newest(world: &World) -> (Message, Body) {
+    let message = world.all_messages().into_iter().rfind(|(_, message)| message.session == S).unwrap().1;
+    let body = world.read(|db, txn| db.bodies.require(txn, &message.body));
+    (message, body)
+}
+
+fn outbound(world: &World, fits: impl Fn(&Outbound) -> bool) -> Option<(OutboundId, Outbound)> {
+    world.all_outbound().into_iter().rfind(|(_, outbound)| fits(outbound))
+}
+
+fn decide(world: &mut World, value: &str) -> Reply {
+    let reply = world.put(Input::Decide(Matter::Approval(ApprovalId::new(1)), value.into()));
+    world.settle();
+    reply
+}
+
+#[test]
+fn a_question_is_asked_where_the_message_came_from_and_answered_once() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    let (card_id, card) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
+    assert_eq!(card.to, Some(address("net", "C", Some("t"))), "thread included");
+    assert_eq!(the_question(&world).card, Some(card_id));
+    assert_eq!(reply(&world, "q"), None, "nobody answered yet");
+    assert_eq!(press(&mut world, "net:ann", 1), (true, "Deploy?: ❌ No".into()));
+    assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "net:ann"}))));
+    let (_, closed) = outbound(&world, |outbound| outbound.act == Act::Edit(Earlier::Ours(card_id))).unwrap();
+    assert_eq!(closed.text, "Deploy?\n\n❌ No");
+    assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()), "a second press");
+    assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "net:ann"}))));
+}
+
+/// Whoever may not answer, or presses what was never offered, changes nothing, neither in the store nor on the card.
+#[test]
+fn only_people_of_the_agent_answer_and_only_what_was_asked() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    let before = (the_question(&world), world.all_outbound().len());
+    let nonce = before.0.nonce;
+    let nothing = "This button means nothing any more.";
+    for (by, place, option, told) in [
+        ("net:eve", ("C", nonce), 0, "You may not answer this question."),
+        ("other:ann", ("C", nonce), 0, nothing),
+        ("net:ann", ("D", nonce), 0, nothing),
+        ("net:ann", ("C", nonce ^ 1), 0, nothing),
+        ("net:ann", ("C", nonce), 2, nothing),
+    ] {
+        assert_eq!(press_as(&mut world, by, place, option), (false, told.into()), "{by} {place:?} {option}");
+        assert_eq!((the_question(&world), world.all_outbound().len()), before);
+    }
+    assert_eq!(reply(&world, "q"), None);
+    // Where everybody may talk to the agent, everybody may answer it.
+    world.apply("[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\ngroup = true\nunknown_senders = \"public\"\n");
+    assert!(press(&mut world, "net:eve", 0).0);
+}
+
+#[test]
+fn a_question_lapses_and_late_answers_do_nothing() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    world.step_clock(299_000);
+    world.sweep();
+    assert_eq!(reply(&world, "q"), None);
+    world.step_clock(2_000);
+    assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()), "before the sweep");
+    world.sweep();
+    world.settle();
+    assert_eq!(reply(&world, "q"), Some(Err("Question timed out after 300s".into())));
+    assert!(matches!(the_question(&world).state, QuestionState::Expired { .. }));
+    assert!(outbound(&world, |outbound| matches!(outbound.act, Act::Edit(_))).is_some(), "the card is closed");
+    assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()));
+}
+
+#[test]
+fn no_question_waits_longer_than_a_day() {
+    let mut world = working();
+    let Request::Question(question) = question() else { panic!() };
+    ask(&mut world, "q", Request::Question(NewQuestion { timeout: Millis::new(u64::MAX), ..question }));
+    let question = the_question(&world);
+    assert_eq!(question.expires, question.created.plus(Millis::minutes(24 * 60)));
+}
+
+#[test]
+fn a_card_that_cannot_be_shown_is_told_to_the_agent() {
+    let mut world = working();
+    world.outside.channel = Box::new(|_| Some(DeliveryResult::Rejected("no such chat".into())));
+    ask(&mut world, "q", question());
+    assert_eq!(reply(&world, "q"), Some(Err("the question could not be shown: no such chat".into())));
+    assert!(matches!(the_question(&world).state, QuestionState::Expired { .. }));
+}
+
+/// The one who asked is gone: its answers go with it, and an answer that comes later is a message of its own.
+#[test]
+fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    write(
+        &mut world,
+        Said { wish: Wish::Impossible("no".into()), request: Some("r".into()), ..said(9, 1, None, Target::Reply) },
+    );
+    assert_eq!(reply(&world, "r"), Some(Err("no".into())));
+    world.outside.running.clear();
+    world.put(gone(S, 1, Exit::Signal(9)));
+    world.settle();
+    assert_eq!(reply(&world, "r"), None, "the files of an incarnation go with it");
+    assert_eq!(world.read(|db, txn| db.replies.len(txn)), 0);
+    world.pass(Millis::seconds(6));
+    world.sweep();
+    world.settle();
+    assert_eq!(world.session(S).live, Some(2));
+    assert!(press(&mut world, "net:ann", 0).0);
+    let (message, body) = newest(&world);
+    assert!(message.trigger);
+    assert_eq!(body.content.text, "You asked: Deploy?\nTo production\nThe answer of net:ann: Yes (yes)");
+    assert!(world.outside.inbox[&S].contains_key(&message.seq), "the next incarnation has it");
+}
+
+/// The incarnation dies between the answer and reading it: what a person said goes along with the turn that is begun again.
+#[test]
+fn an_answer_that_nobody_has_read_is_not_lost() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    assert!(press(&mut world, "net:ann", 0).0);
+    world.outside.running.clear();
+    world.put(gone(S, 1, Exit::Signal(9)));
+    world.settle();
+    let (note, body) = newest(&world);
+    assert!(!note.trigger);
+    assert_eq!(body.content.text, "You asked: Deploy?\nTo production\nThe answer of net:ann: Yes (yes)");
+    world.pass(Millis::seconds(6));
+    world.sweep();
+    world.settle();
+    assert!(world.outside.inbox[&S].contains_key(&note.seq), "it goes along with the message that comes back");
+}
+
+/// The turn is begun again and asks the same: people see one card, and whoever asks now gets the answer.
+#[test]
+fn a_question_that_is_asked_again_is_the_same_one() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    ask(&mut world, "m", Request::AddMcpServer(server()));
+    world.outside.running.clear();
+    world.put(gone(S, 1, Exit::Signal(9)));
+    world.settle();
+    world.pass(Millis::seconds(6));
+    world.sweep();
+    world.settle();
+    let input = world.outside.write(S, vec![claim(2, 2)]);
+    world.put(input);
+    ask(&mut world, "again", question());
+    ask(&mut world, "m2", Request::AddMcpServer(server()));
+    assert_eq!(world.read(|db, txn| Ok((db.questions.len(txn)?, db.approvals.len(txn)?))), (1, 1));
+    let cards = world.all_outbound().iter().filter(|(_, outbound)| matches!(outbound.act, Act::Ask(_))).count();
+    assert_eq!(cards, 2, "one of the question, one of the approval");
+    assert!(press(&mut world, "net:ann", 0).0);
+    assert!(matches!(reply(&world, "again"), Some(Ok(_))));
+    assert!(matches!(reply(&world, "m2"), Some(Ok(submitted)) if submitted["approval"] == "ap1"));
+}
+
+#[test]
+fn an_agent_cannot_flood_whoever_decides() {
+    let mut world = working();
+    for number in 0..11 {
+        ask(&mut world, &format!("c{number}"), create(&format!("agent {number}")));
+    }
+    assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 10);
+    let full = "create_agent failed: too many requests wait for a decision.";
+    assert_eq!(reply(&world, "c10"), Some(Err(full.into())));
+}
+
+/// The agent did not wait: what a person says then is a message, whether the incarnation lives or not.
+#[test]
+fn an_answer_after_the_turn_is_a_message() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    assert!(press(&mut world, "net:ann", 0).0);
+    assert_eq!(reply(&world, "q"), None);
+    let (message, body) = newest(&world);
+    assert!(message.trigger && body.content.text.ends_with("The answer of net:ann: Yes (yes)"));
+}
+
+#[test]
+fn the_operator_answers_by_command() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    let matter = Matter::Question(QuestionId::new(1));
+    let refused = world.put(Input::Decide(matter, "maybe".into()));
+    assert!(matches!(refused, Reply::Refused(refusal) if refusal.message.contains("Yes, No")));
+    assert!(matches!(world.put(Input::Decide(matter, "No".into())), Reply::Answered { decided: true, .. }));
+    world.settle();
+    assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "operator"}))));
+    assert!(matches!(world.put(Input::Decide(matter, "yes".into())), Reply::Refused(_)));
+    let other = Matter::Question(QuestionId::new(9));
+    assert!(
+        matches!(world.put(Input::Decide(other, "yes".into())), Reply::Refused(refusal) if refusal.code == "unknown")
+    );
+}
+
+/// With every effect lost, and through a restart, answers reach the mailbox by sweeps alone.
+#[test]
+fn a_lost_answer_is_exported_again() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    world.put(Input::Decide(Matter::Question(QuestionId::new(1)), "yes".into()));
+    world.lose_effects();
+    assert_eq!(reply(&world, "q"), None);
+    world.sweep();
+    world.settle();
+    assert!(reply(&world, "q").is_some());
+    world.outside.replies.clear();
+    world.restart();
+    world.settle();
+    assert!(reply(&world, "q").is_some());
+}
+
+/// An agent that asks and asks: the answers to its oldest requests go first.
+#[test]
+fn answers_do_not_pile_up() {
+    let mut world = working();
+    for number in (3..400).step_by(2) {
+        let wish = Wish::Impossible("no".into());
+        let request = Some(format!("r{number}"));
+        let input =
+            world.outside.write(S, vec![mid_turn(Said { wish, request, ..said(number, 1, None, Target::Reply) })]);
+        world.put(input);
+        world.settle();
+    }
+    assert_eq!(world.read(|db, txn| db.replies.len(txn)), 100);
+    assert!(reply(&world, "r3").is_none() && reply(&world, "r399").is_some());
+}
+
+fn server() -> McpServer {
+    let env = vec![("TOKEN".into(), EnvValue::Reference("env:TOKEN".into()))];
+    McpServer { name: "files".into(), command: "mcp-files".into(), args: vec!["--all".into()], env }
+}
+
+fn packages() -> Request {
+    let packages = Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] };
+    Request::InstallPackages { packages, reason: Some("to read JSON".into()) }
+}
+
+/// Row G6: in the middle of a turn the incarnation is left until its turn ends; the next one has the server.
+#[test]
+fn an_approved_server_is_used_by_the_next_incarnation() {
+    let mut world = working();
+    ask(&mut world, "m", Request::AddMcpServer(server()));
+    let Some(Ok(submitted)) = reply(&world, "m") else { panic!() };
+    assert_eq!(submitted["approval"], "ap1");
+    assert_eq!(submitted["text"], "MCP server request submitted. You will be notified when admin approves or rejects.");
+    let (_, card) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
+    let Act::Ask(card) = card.act else { panic!() };
+    for part in ["files", "mcp-files", "--all", "TOKEN", "env:TOKEN"] {
+        assert!(card.body.contains(part), "the card shows {part}: {}", card.body);
+    }
+    assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
+    assert_eq!(main_agent(&world).settings.mcp_servers, [server()]);
+    let (note, body) = newest(&world);
+    assert!(note.trigger);
+    assert_eq!(
+        body.content.text,
+        "MCP server \"files\" added. Verify it's available (e.g. list your tools) and report the result to the user."
+    );
+    assert_eq!(world.incarnation(S, 1).stopped_for, None, "it works on something");
+    assert!(!world.outside.inbox[&S].contains_key(&note.seq), "the note is for the next one");
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    world.settle();
+    assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed));
+    assert_eq!(world.session(S).live, Some(2));
+    assert!(world.outside.inbox[&S].contains_key(&note.seq));
+    assert_eq!(
+        world.message(world.read(|db, txn| Ok(db.messages_by_session.get(txn, &(S, note.seq))?.unwrap()))).tries,
+        0
+    );
+}
+
+#[test]
+fn approved_packages_are_kept_once_each() {
+    let mut world = working();
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    ask(&mut world, "p", packages());
+    assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
+    let (_, body) = newest(&world);
+    assert!(
+        body.content.text.starts_with("Packages added to config (jq, @a/b). They are installed when"),
+        "{}",
+        body.content.text
+    );
+    assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed), "an idle one ends at once");
+    ask(&mut world, "p2", packages());
+    world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
+    world.settle();
+    let Agent { settings, .. } = main_agent(&world);
+    assert_eq!(settings.packages, Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] });
+}
+
+/// Row G7, and its neighbours. Row G8 cannot be written down here: there is no unknown action behind an approval.
+#[test]
+fn what_is_not_approved_is_told() {
+    let mut world = working();
+    ask(&mut world, "m", Request::AddMcpServer(server()));
+    decide(&mut world, "reject");
+    assert_eq!(newest(&world).1.content.text, "Your add_mcp_server request was rejected by admin.");
+    assert!(main_agent(&world).settings.mcp_servers.is_empty());
+    // G10: a decision of something that was decided.
+    assert!(matches!(decide(&mut world, "approve"), Reply::Refused(_)));
+    assert!(main_agent(&world).settings.mcp_servers.is_empty());
+
+    let mut world = working();
+    ask(&mut world, "p", packages());
+    world.pass(Millis::minutes(8 * 24 * 60));
+    world.outside.running.clear();
+    world.sweep();
+    world.settle();
+    assert!(matches!(the_approval(&world).state, ApprovalState::Expired { .. }));
+    let said: Vec<String> =
+        world.read(|db, txn| db.bodies.iter(txn)?.map(|row| row.map(|(_, body)| body.content.text)).collect());
+    assert!(
+        said.contains(&"Your install_packages request has lapsed: nobody answered in time.".to_owned()),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn with_nobody_to_ask_the_agent_hears_so_at_once() {
+    let mut world = working();
+    world.configure(vec![hearth::model::configure::Change::RemoveUser(UserId::parse("terminal:7").unwrap())]).unwrap();
+    for (name, request) in [("p", packages()), ("m", Request::AddMcpServer(server()))] {
+        ask(&mut world, name, request);
+        let Some(Err(why)) = reply(&world, name) else { panic!("{name}") };
+        assert!(why.ends_with("failed: no owner or admin who could approve it can be reached."), "{why}");
+    }
+    assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 0);
+}
+
+fn create(name: &str) -> Request {
+    Request::CreateAgent { name: name.into(), instructions: Some("Find things out.".into()) }
+}
+
+/// Rows of the peer's table of new agents; unlike there, somebody has to agree.
+#[test]
+fn new_agents_are_approved_and_made_in_one_step() {
+    for (name, other, local, folder) in [
+        ("Research Bot", None, "research-bot", "research-bot"),
+        ("Research Bot", Some("research-bot"), "research-bot", "research-bot-2"),
+        ("日本", None, "unnamed", "unnamed"),
+    ] {
+        let mut world = working();
+        if let Some(other) = other {
+            world.apply(&format!("[[agents]]\nfolder = \"{other}\"\n"));
+        }
+        ask(&mut world, "c", create(name));
+        let before = world.read(|db, txn| db.agents.len(txn));
+        assert!(matches!(reply(&world, "c"), Some(Ok(_))), "{name}");
+        decide(&mut world, "approve");
+        assert_eq!(world.read(|db, txn| db.agents.len(txn)), before + 1);
+        let (_, child) = world.read(|db, txn| db.agents.iter(txn)?.last().unwrap());
+        assert_eq!((child.folder.as_str(), child.settings.name.as_str()), (folder, name));
+        assert_eq!(child.settings.instructions.as_deref(), Some("Find things out."));
+        assert_eq!((child.settings.trust, child.settings.unconfined), (Trust::Untrusted, false));
+        assert_eq!(child.settings.env, main_agent(&world).settings.env, "driven like its maker");
+        let text =
+            format!("Agent \"{local}\" created. You can now message it with <message to=\"{local}\">...</message>.");
+        assert_eq!(newest(&world).1.content.text, text);
+        assert!(world.outside.destinations[&S].contains(&local.to_owned()), "the live session knows it");
+        let named: Vec<String> = world.read(|db, txn| {
+            db.destinations
+                .iter(txn)?
+                .map(|row| row.map(|((agent, name), _)| format!("{agent} {}", name.as_str())))
+                .collect()
+        });
+        assert!(
+            named.contains(&format!("ag1 {local}")) && named.iter().any(|row| row.ends_with(" parent")),
+            "{named:?}"
+        );
+    }
+}
+
+/// Row 3: an existing destination, when asked and when approved.
+#[test]
+fn a_name_that_is_taken_makes_nothing() {
+    let mut world = working();
+    ask(&mut world, "c", create("Scout"));
+    ask(&mut world, "c2", create("scout"));
+    decide(&mut world, "approve");
+    let agents = world.read(|db, txn| db.agents.len(txn));
+    let taken = "Cannot create agent \"scout\": you already have a destination named \"scout\".";
+    world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
+    world.settle();
+    assert_eq!(newest(&world).1.content.text, taken);
+    ask(&mut world, "c3", create("scout"));
+    assert_eq!(reply(&world, "c3"), Some(Err(taken.into())));
+    ask(&mut world, "c4", create("Global"));
+    assert_eq!(reply(&world, "c4"), Some(Err("Cannot create agent \"Global\": invalid folder path.".into())));
+    assert_eq!(world.read(|db, txn| db.agents.len(txn)), agents);
+}
+
+/// What an archived agent left in its folder is not for others.
+#[test]
+fn a_new_agent_never_gets_the_folder_of_an_archived_one() {
+    let mut world = working();
+    world.apply("[[agents]]\nfolder = \"scout\"\n");
+    let folder = hearth::model::entity::Folder::new("scout").unwrap();
+    world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
+    ask(&mut world, "c", create("Scout"));
+    decide(&mut world, "approve");
+    let (_, child) = world.read(|db, txn| db.agents.iter(txn)?.last().unwrap());
+    assert_eq!(child.folder.as_str(), "scout-2");
+}
+
+/// A late approval: the agent that asked was removed.
+#[test]
+fn an_approval_for_an_agent_that_is_gone_makes_nothing() {
+    let mut world = working();
+    ask(&mut world, "c", create("Scout"));
+    world.configure(vec![hearth::model::configure::Change::RemoveAgent(main_agent(&world).folder)]).unwrap();
+    world.settle();
+    decide(&mut world, "approve");
+    assert!(matches!(the_approval(&world).state, ApprovalState::Superseded { .. }), "{:?}", the_approval(&world).state);
+    assert_eq!(world.read(|db, txn| db.agents.len(txn)), 1);
+}
+
+fn change(world: &mut World, wish: Wish) -> Option<Result<Value, String>> {
+    let number = world.session(S).next_agent_number();
+    write(
+        world,
+        Said {
+            wish,
+            text: "new".into(),
+            request: Some(format!("e{number}")),
+            ..said(number, 1, Some(2), Target::Reply)
+        },
+    );
+    reply(world, &format!("e{number}"))
+}
+
+#[test]
+fn edits_and_reactions_find_their_message() {
+    let mut world = working();
+    write(&mut world, said(3, 1, Some(2), Target::Reply));
+    let (ours, _) = outbound(&world, |outbound| outbound.text == "words 3").unwrap();
+    ask(&mut world, "q", question()); // 5
+    assert!(matches!(change(&mut world, Wish::Edit(3)), Some(Ok(_)))); // 7
+    let (_, edit) = outbound(&world, |outbound| matches!(outbound.act, Act::Edit(_))).unwrap();
+    assert_eq!((edit.act, edit.to), (Act::Edit(Earlier::Ours(ours)), Some(address("net", "C", Some("t")))));
+    assert!(matches!(change(&mut world, Wish::React(2)), Some(Ok(_)))); // 9
+    let (_, react) = outbound(&world, |outbound| matches!(outbound.act, Act::React(_))).unwrap();
+    let theirs = ForeignId::new("message", "1").unwrap();
+    assert_eq!((react.act, react.text.as_str()), (Act::React(Earlier::Theirs(theirs)), "new"));
+    for (wish, why) in [
+        (Wish::Edit(2), "Message #2 is somebody else's: it can be reacted to, not edited"),
+        (Wish::React(99), "Message #99 not found"),
+        (Wish::Edit(99), "Message #99 not found"),
+        (Wish::Edit(4), "Message #4 not found"),
+        (Wish::Edit(5), "Cannot determine destination for message #5"),
+        (Wish::Edit(7), "Message #7 is itself a change of another message"),
+        (Wish::React(9), "Message #9 is itself a change of another message"),
+    ] {
+        assert_eq!(change(&mut world, wish.clone()), Some(Err(why.into())), "{wish:?}");
+    }
+}
+
+/// A destination that was taken back takes the right to change what was said there with it.
+#[test]
+fn edits_go_only_where_the_agent_may_write() {
+    let mut world = working();
+    world.apply("[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n");
+    let folder = main_agent(&world).folder;
+    let there = hearth::model::configure::DestinationSpec::Chat(
+        ChannelName::new("net").unwrap(),
+        ForeignId::new("chat", "D").unwrap(),
+    );
+    let add = hearth::model::configure::Change::AddDestination(folder.clone(), "d".into(), there);
+    world.configure(vec![add]).unwrap();
+    write(&mut world, said(3, 1, None, Target::Destination("d".into())));
+    assert!(matches!(change(&mut world, Wish::React(3)), Some(Ok(_))));
+    world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, "d".into())]).unwrap();
+    let why = "Message #3 is in a chat that the agent may not write to";
+    assert_eq!(change(&mut world, Wish::React(3)), Some(Err(why.into())));
+}
+
+/// Requests that cannot be are answered, whoever asks for how they went hears it, and nothing of it starts a turn.
+#[test]
+fn every_request_is_answered() {
+    let mut world = working();
+    let impossible = || Wish::Impossible("unknown action `x`".into());
+    write(&mut world, Said { wish: impossible(), request: Some("r".into()), ..said(3, 1, None, Target::Reply) });
+    assert_eq!(reply(&world, "r"), Some(Err("unknown action `x`".into())));
+    write(&mut world, Said { request: Some("s".into()), ..said(5, 1, Some(2), Target::Reply) });
+    assert_eq!(reply(&world, "s"), Some(Ok(json!({"number": 5}))));
+    let nowhere = Target::Destination("nowhere".into());
+    write(&mut world, Said { request: Some("n".into()), ..said(7, 1, None, nowhere.clone()) });
+    assert_eq!(reply(&world, "n"), Some(Err("the agent has no destination named \"nowhere\"".into())));
+    write(&mut world, said(9, 1, None, nowhere));
+    let (note, body) = newest(&world);
+    assert_eq!(body.content.text, "Your message #9 was refused: the agent has no destination named \"nowhere\"");
+    assert!(!note.trigger);
+    let refused = |outbound: &Outbound| matches!(outbound.state, OutState::Refused { .. });
+    assert_eq!(world.all_outbound().iter().filter(|(_, outbound)| refused(outbound)).count(), 3);
+    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Launch(_))));
+    world.inject(&event("2", "hi", ""));
+}
