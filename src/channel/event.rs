@@ -7,19 +7,28 @@
 //! What is needed to route a message must be right, or the event is refused. What only describes it (text, names) is taken
 //! if it has the right type and is otherwise absent, because a platform's new payload must not lose a message.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::attachments::{self, Arrived};
 use super::json;
 use crate::model::address::{Address, BadName, ChannelName, ForeignId};
-use crate::model::content::{Content, RawJson};
+use crate::model::content::{Attachment, Content, RawJson};
 use crate::model::input::InboundEvent;
 use crate::model::message::MessageKind;
 use crate::model::time::Timestamp;
 
-/// Bytes of one event.
-pub const EVENT_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one event, with the files in it: 16 MiB of files and more, in base64.
+pub const EVENT_BYTES_MAX: usize = 24 * 1024 * 1024;
+
+/// Bytes of one event, and of its content, without the strings that are as long as files: what can become many small
+/// values in memory.
+pub const EVENT_REST_MAX: usize = 1024 * 1024;
+
+/// Bytes from which on a string does not count as rest.
+const LONG_STRING: usize = 4 * 1024;
 
 /// Bytes of one message's content: it has to fit into a file of the mailbox beside everything else there.
 pub const CONTENT_BYTES_MAX: usize = 512 * 1024;
@@ -98,33 +107,51 @@ pub enum BadEvent {
     },
 }
 
+/// Reads one event and throws its files away: for whoever only wants to know what would become of it.
+///
+/// # Errors
+/// As for [`read`].
+pub fn parse(event: &[u8]) -> Result<InboundEvent, BadEvent> {
+    read(event).map(Arrived::without_files)
+}
+
 /// Reads one event.
 ///
 /// # Errors
 /// [`BadEvent`] if it cannot be routed; the message names the field and what would be right.
-pub fn parse(event: &[u8]) -> Result<InboundEvent, BadEvent> {
+pub fn read(event: &[u8]) -> Result<Arrived, BadEvent> {
     bounded("the event", event.len(), EVENT_BYTES_MAX)?;
     let text = std::str::from_utf8(event).map_err(|error| BadEvent::NotText { at: error.valid_up_to() })?;
+    bounded(EVENT_REST, json::without_long_strings(text, LONG_STRING), EVENT_REST_MAX)?;
     let text = json::whole_characters(text);
     let top = Fields::read("the event", &text)?;
     let message = top.fields("message")?;
     let message = message.ok_or(BadEvent::Missing { field: "message", wanted: "an object" })?;
     let reply_to = top.fields("replyTo")?.map(|fields| address(&fields, &REPLY_TO)).transpose()?;
     let id = message.text("id", "message.id")?.map(|id| ForeignId::optional("message.id", Some(id)));
-    Ok(InboundEvent {
+    let said = said(&message)?;
+    let (content, attachments, files) = content(&message, said)?;
+    let event = InboundEvent {
         source: address(&top, &SOURCE)?,
         platform_message: id.transpose()?.flatten(),
         kind: kind(&message)?,
-        content: content(&message)?,
-        said: said(&message)?,
+        content,
+        said,
         mention: message.is_true("isMention"),
         group: message.is_true("isGroup"),
         reply_to,
         threads: top.flag("supportsThreads")?,
         chat_name: None,
-        attachments: Vec::new(),
-    })
+        attachments,
+    };
+    Ok(Arrived::new(event, files))
 }
+
+/// What messages call an event without its long strings.
+const EVENT_REST: &str = "the event without its files";
+
+/// A payload, the files it names, and their bytes.
+type Payload = (Content, Vec<Attachment>, Vec<(usize, Vec<u8>)>);
 
 /// The names an address's fields have in messages for people.
 struct AddressNames {
@@ -171,21 +198,24 @@ fn said(message: &Fields<'_>) -> Result<Option<Timestamp>, BadEvent> {
 /// * text: `text` if it is a string, else empty;
 /// * identity: `senderId` if it is a string, else `author.userId` if it is one; an empty one identifies nobody. Never
 ///   `sender`, which is a name that people choose themselves;
-/// * name: the first string that is not blank of `senderName`, `author.fullName`, `author.userName`, `sender`.
-fn content(message: &Fields<'_>) -> Result<Content, BadEvent> {
+/// * name: the first string that is not blank of `senderName`, `author.fullName`, `author.userName`, `sender`;
+/// * files: `attachments[].data`, which does not stay in it.
+fn content(message: &Fields<'_>, said: Option<Timestamp>) -> Result<Payload, BadEvent> {
     const FIELD: &str = "message.content";
     let raw = message.get("content").ok_or(BadEvent::Missing { field: FIELD, wanted: "an object" })?;
-    bounded(FIELD, raw.len(), CONTENT_BYTES_MAX)?;
     let object = match raw.as_bytes().first() {
-        Some(b'{') => raw.to_owned(),
-        Some(b'"') => unquoted(raw)?,
+        Some(b'{') => Cow::Borrowed(raw),
+        Some(b'"') => Cow::Owned(unquoted(raw)?),
         _ => return Err(BadEvent::WrongType { field: FIELD, wanted: "an object", found: type_of(raw) }),
     };
-    bounded(FIELD, object.len(), CONTENT_BYTES_MAX)?;
+    bounded(FIELD, json::without_long_strings(&object, LONG_STRING), EVENT_REST_MAX)?;
     let levels = json::depth(&object);
     if levels > CONTENT_DEPTH_MAX {
         return Err(BadEvent::TooDeep { levels });
     }
+    let taken = attachments::take_out(&object, said);
+    let object = taken.content.unwrap_or_else(|| object.into_owned());
+    bounded(FIELD, object.len(), CONTENT_BYTES_MAX)?;
     // The agents' side takes it as a value; what it could not read must not be stored.
     serde_json::from_str::<serde_json::Value>(&object).map_err(|error| not_json(FIELD, &error))?;
     let fields = Fields::read(FIELD, &object)?;
@@ -195,12 +225,10 @@ fn content(message: &Fields<'_>) -> Result<Content, BadEvent> {
         Some(id) => ForeignId::optional("message.content.senderId", Some(id))?,
         None => ForeignId::optional("message.content.author.userId", author.lax("userId"))?,
     };
-    Ok(Content {
-        text: fields.lax("text").unwrap_or_default(),
-        sender,
-        sender_name: names.into_iter().flatten().find_map(|name| displayable(&name)),
-        raw: RawJson::trusted(object),
-    })
+    let text = fields.lax("text").unwrap_or_default();
+    let sender_name = names.into_iter().flatten().find_map(|name| displayable(&name));
+    let content = Content { text, sender, sender_name, raw: RawJson::trusted(object) };
+    Ok((content, taken.attachments, taken.files))
 }
 
 /// Content that came as a string: the object in it, or else `{"text": <the string>}`.

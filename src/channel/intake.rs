@@ -40,7 +40,8 @@ pub trait Intake: Send + Sync {
     /// Takes in a pressed button; ends as for a message.
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>>;
 
-    /// Puts the bytes of an attachment into the store of files, before the message that names them is handed over.
+    /// Puts the bytes of an attachment into the store of files, before the message that names them is handed over. They
+    /// stay there for an hour without it; a message that is handed over again after [`NotTaken::Later`] puts them anew.
     fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>>;
 
     /// What became of a delivery; once per delivery.

@@ -18,6 +18,20 @@ pub(super) fn depth(text: &str) -> usize {
     deepest
 }
 
+/// How many bytes there are outside of strings of at least `long` bytes.
+pub(super) fn without_long_strings(text: &str, long: usize) -> usize {
+    let (mut rest, mut string) = (0_usize, 0_usize);
+    for (_, outside) in marked(text) {
+        if !outside {
+            string += 1;
+            continue;
+        }
+        rest += 1 + if string < long { string } else { 0 };
+        string = 0;
+    }
+    rest + if string < long { string } else { 0 }
+}
+
 /// The text without the white space between its tokens. Numbers keep their spelling, which no parser would promise.
 pub(super) fn compact(text: &str) -> String {
     let mut inside = Inside::default();

@@ -7,6 +7,7 @@ use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::effect::Settled;
 use crate::model::id::{OutboundId, SessionId};
 
+pub mod attachments;
 pub mod event;
 mod http;
 pub mod intake;

@@ -6,7 +6,6 @@ use super::local::{Host, host};
 use super::{Done, Failure, out};
 use crate::channel::event;
 use crate::config::Paths;
-use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
@@ -41,12 +40,12 @@ pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
 }
 
 fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failure> {
-    let parsed = match event::parse(line) {
+    let arrived = match event::read(line) {
         Ok(event) => event,
         Err(error) => return Ok(RoutedJson::invalid("invalid_event", error.to_string())),
     };
     match host {
-        Host::Store(local) => match local.submit(Input::Inbound(Box::new(parsed)), dry_run)? {
+        Host::Store(local) => match local.inject(arrived, dry_run)? {
             Reply::Routed(report) => Ok(RoutedJson::from(&report)),
             Reply::Refused(refusal) => Ok(RoutedJson::invalid(refusal.code, refusal.message)),
             Reply::Done | Reply::Configured(_) | Reply::Swept(_) | Reply::Answered { .. } => {

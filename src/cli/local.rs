@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use super::Failure;
+use crate::channel::attachments::Arrived;
 use crate::clock;
 use crate::config::{Paths, seams};
+use crate::daemon::files::{self, Files};
 use crate::daemon::{self, groups_path, open_store};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::input::Input;
-use crate::model::report::Reply;
+use crate::model::report::{Refusal, Reply};
 use crate::model::time::Timestamp;
 use crate::socket::client::{Client, Error};
 use crate::state::{self, Reader, Store};
@@ -25,6 +27,7 @@ pub(super) enum Host {
 /// A store without a daemon.
 pub(super) struct Local {
     engine: Engine,
+    paths: Paths,
     run: u64,
     /// Removed after the store was closed.
     _scratch: Option<tempfile::TempDir>,
@@ -89,7 +92,8 @@ fn open(paths: &Paths) -> Result<Local, daemon::Error> {
 
 fn local(paths: &Paths, store: Store, scratch: Option<tempfile::TempDir>) -> Result<Local, state::Error> {
     let run = store.read(|db, txn| db.meta.require(txn, &()))?.runs;
-    Ok(Local { engine: Engine::new(store, seams::policy(), groups_path(paths)), run, _scratch: scratch })
+    let engine = Engine::new(store, seams::policy(), groups_path(paths));
+    Ok(Local { engine, paths: paths.clone(), run, _scratch: scratch })
 }
 
 impl Local {
@@ -109,6 +113,27 @@ impl Local {
             Some(Err(error)) => Err(error.into()),
             None => Err(Failure::Failed("the engine gave no answer".to_owned())),
         }
+    }
+
+    /// Takes an event in, its files first.
+    pub(super) fn inject(&self, arrived: Arrived, dry_run: bool) -> Result<Reply, Failure> {
+        let event = if dry_run {
+            arrived.without_files()
+        } else {
+            let files = Files::open(&self.paths)?;
+            match arrived.keep(|bytes| files.keep(self.engine.store(), &bytes)) {
+                Ok(event) => event,
+                Err(no_room) => {
+                    return Ok(Reply::Refused(Refusal { code: "store_full", message: no_room.to_string() }));
+                }
+            }
+        };
+        self.submit(Input::Inbound(Box::new(event)), dry_run)
+    }
+
+    /// Removes files that nobody needs any more, as if it were another time.
+    pub(super) fn tidy(&self, at: Option<Timestamp>) -> Result<u64, Failure> {
+        Ok(files::tidy(&self.paths, self.engine.store(), at.unwrap_or_else(clock::wall))?)
     }
 
     /// Work that was too large for one transaction goes on at once; other effects wait for a daemon.

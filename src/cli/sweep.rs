@@ -10,7 +10,7 @@ use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
-use crate::socket::shape::SweptJson;
+use crate::socket::shape::{EffectJson, SweptJson};
 use crate::state::Reader;
 
 #[derive(Debug, Args)]
@@ -38,7 +38,14 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
             }
         }
         Host::Store(local) => match local.submit_at(Input::Sweep(Vec::new()), args.dry_run, args.at)? {
-            Reply::Swept(caused) => SweptJson::from(caused.as_slice()),
+            Reply::Swept(caused) => {
+                let mut swept = SweptJson::from(caused.as_slice());
+                // With a daemon its own threads do this.
+                let removed = if args.dry_run { 0 } else { local.tidy(args.at)? };
+                let about = format!("{removed} files that nobody needs any more");
+                swept.effects.extend((removed > 0).then(|| EffectJson { effect: "removed".to_owned(), about }));
+                swept
+            }
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
             Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Answered { .. } => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));

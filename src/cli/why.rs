@@ -87,6 +87,13 @@ fn print(event: &EventJson) -> Done {
     if let Some(text) = &event.text {
         out::line(&format!("text    {text}"))?;
     }
+    if event.expired {
+        out::line("text    expired: what it said is not kept any more")?;
+    }
+    for file in &event.files {
+        let error = file.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        out::line(&format!("file    {} ({} bytes){error}", file.name, file.size))?;
+    }
     out::line("")?;
     let row = |wiring: &trace::WiringJson| {
         let agent = wiring.agent.clone().unwrap_or_else(|| "-".to_owned());

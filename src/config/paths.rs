@@ -137,7 +137,7 @@ impl Paths {
     pub fn create(&self) -> Result<(), BadPlace> {
         private_directory(&self.data, true)?;
         self.check()?;
-        for dir in [self.store(), self.sessions(), self.groups(), self.homes(), self.run()] {
+        for dir in [self.store(), self.sessions(), self.files(), self.groups(), self.homes(), self.run()] {
             private_directory(&dir, false)?;
             check_directory(&dir, self.uid)?;
         }
@@ -184,6 +184,12 @@ impl Paths {
     #[must_use]
     pub fn session(&self, id: SessionId) -> PathBuf {
         self.sessions().join(id.to_string())
+    }
+
+    /// Directory of the store of files.
+    #[must_use]
+    pub fn files(&self) -> PathBuf {
+        self.data.join("files")
     }
 
     /// Directory of the agent groups' folders.

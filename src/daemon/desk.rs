@@ -1,7 +1,7 @@
 //! What the socket's clients are served: events, configuration, status, conversations.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc::{Sender, channel};
 
@@ -13,7 +13,7 @@ use crate::model::content::{Content, RawJson};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
-use crate::model::report::{Outcome, Reply};
+use crate::model::report::{Outcome, Refusal, Reply};
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::{ChannelStatus, DaemonStatus, End, Request, Response};
@@ -73,7 +73,7 @@ async fn over(talk: &mut Option<Talk>) {
 
 impl Daemon {
     async fn answer(
-        &self,
+        self: &Arc<Self>,
         request: Request,
         talk: &mut Option<Talk>,
         responses: &Sender<Response>,
@@ -81,7 +81,7 @@ impl Daemon {
     ) -> Option<Response> {
         match request {
             Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
-            Request::Inject { event, dry_run } => Some(self.inject(&event, dry_run).await),
+            Request::Inject { event, dry_run } => Some(self.inject(event, dry_run).await),
             Request::Change(change) => Some(self.change(&change).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Decide { matter, value } => Some(self.decide(&matter, value).await),
@@ -109,15 +109,32 @@ impl Daemon {
         }
     }
 
-    async fn inject(&self, line: &str, dry_run: bool) -> Response {
-        let event = match event::parse(line.as_bytes()) {
-            Ok(event) => event,
-            Err(error) => return Response::Routed(RoutedJson::invalid("invalid_event", error.to_string())),
+    async fn inject(self: &Arc<Self>, line: String, dry_run: bool) -> Response {
+        // Files have to reach the disk, which is nothing to wait for on the threads of the socket.
+        let daemon = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || daemon.read_event(&line, dry_run));
+        let event = match read.await {
+            Ok(Ok(event)) => event,
+            Ok(Err(refusal)) => return Response::Routed(RoutedJson::invalid(refusal.code, refusal.message)),
+            Err(error) => return refused("failed", error.to_string()),
         };
         match self.submit(Input::Inbound(Box::new(event)), dry_run).await {
             Ok(Reply::Routed(report)) => Response::Routed(RoutedJson::from(&report)),
             other => not_done(other),
         }
+    }
+
+    /// Reads an event and stores its files; one at a time, since it takes several times its size in memory.
+    fn read_event(&self, line: &str, dry_run: bool) -> Result<InboundEvent, Refusal> {
+        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = event::read(line.as_bytes());
+        let arrived = arrived.map_err(|error| Refusal { code: "invalid_event", message: error.to_string() })?;
+        if dry_run {
+            return Ok(arrived.without_files());
+        }
+        let event = arrived.keep(|bytes| self.keep(&bytes));
+        super::crash::point("files-kept");
+        event.map_err(|no_room| Refusal { code: "store_full", message: no_room.to_string() })
     }
 
     async fn change(&self, change: &ChangeRequest) -> Response {

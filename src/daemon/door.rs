@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::crash;
+use super::files::{self, Fates};
 use super::inbox::{Inbox, Item};
 use super::switchboard::Around;
 use crate::channel::intake::{Intake, NotTaken, Pending, Pressed};
-use crate::engine::commit::Submission;
+use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::content::BlobId;
 use crate::model::delivery::DeliveryResult;
@@ -21,17 +22,25 @@ use crate::model::report::{Reply, RouteReport};
 pub(super) struct Door {
     channel: ChannelName,
     inbox: Arc<Inbox>,
+    engine: Arc<Engine>,
+    fates: Fates,
 }
 
 impl Door {
     /// The door of a channel.
     pub(super) fn new(channel: &ChannelName, around: &Around) -> Self {
-        Self { channel: channel.clone(), inbox: Arc::clone(&around.inbox) }
+        Self {
+            channel: channel.clone(),
+            inbox: Arc::clone(&around.inbox),
+            engine: Arc::clone(&around.engine),
+            fates: around.fates.clone(),
+        }
     }
 
     async fn hand_over(&self, input: Input) -> Result<Reply, NotTaken> {
         let (answer, heard) = oneshot::channel();
         let is_new_work = matches!(input, Input::Inbound(_));
+        let files = files::files_of(&input);
         let item = Item { submission: Submission { input, dry_run: false }, answer: Some(answer) };
         if is_new_work {
             let busy = |_| NotTaken::Later("there is too much to do".to_owned());
@@ -39,7 +48,11 @@ impl Door {
         } else {
             self.inbox.push(item);
         }
-        match heard.await {
+        let heard = heard.await;
+        if let Ok(heard) = &heard {
+            self.fates.settle(files, heard);
+        }
+        match heard {
             Ok(Ok(Reply::Refused(refusal))) if refusal.code == Reason::StoreFull.as_str() => {
                 Err(NotTaken::Later(refusal.message))
             }
@@ -81,8 +94,16 @@ impl Intake for Door {
         })
     }
 
-    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
-        Box::pin(async move { Err("attachments are not kept yet".to_owned()) })
+    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
+        let (files, engine) = (self.fates.files().clone(), Arc::clone(&self.engine));
+        Box::pin(async move {
+            let kept = tokio::task::spawn_blocking(move || files.keep(engine.store(), &bytes)).await;
+            match kept {
+                Ok(Ok(kept)) => kept,
+                Ok(Err(no_room)) => Err(no_room.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
     }
 
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {

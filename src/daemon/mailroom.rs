@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::crash;
+use super::files::Files;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
 use crate::config::Paths;
@@ -31,6 +32,8 @@ pub(super) enum Job {
     Launch(Box<Launch>),
     /// Remove what is over.
     Discard(Discard),
+    /// Remove what was kept to be sent.
+    Release(SessionId, Vec<String>),
     /// Read what agents wrote.
     Collect(SessionId),
     /// Read what is left of an incarnation that is gone.
@@ -66,8 +69,8 @@ impl Around {
 
 impl Mailroom {
     /// Starts the threads.
-    pub(super) fn open(paths: &Paths, install: &str, around: Around) -> Result<Arc<Self>, super::Error> {
-        let mailboxes = Mailboxes::open(&paths.sessions(), install)?;
+    pub(super) fn open(paths: &Paths, files: &Files, install: &str, around: Around) -> Result<Arc<Self>, super::Error> {
+        let mailboxes = Mailboxes::open(&paths.sessions(), files.blobs(), install)?;
         let (desks, jobs): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
         let room = Arc::new(Self {
             mailboxes,
@@ -109,6 +112,11 @@ impl Mailroom {
             // A desk that is gone belongs to a daemon that is stopping; the next start asks again.
             drop(desk.send(job));
         }
+    }
+
+    /// The mailboxes, for reading what is kept in them.
+    pub(super) const fn mailboxes(&self) -> &Mailboxes {
+        &self.mailboxes
     }
 
     /// Watches an incarnation's mailbox from now on.
@@ -165,6 +173,7 @@ impl Mailroom {
                 (export.session, done)
             }
             Job::Discard(discard) => (discard.session, self.discard(discard)),
+            Job::Release(session, names) => (session, self.mailboxes.release(&names)),
             Job::Launch(launch) => return self.launch(&launch),
             Job::Collect(session) => {
                 lock(&self.to_collect).remove(&session);

@@ -16,6 +16,7 @@ use crate::clock::{self, Clock};
 use crate::config::{BadPlace, Paths, env, seams};
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
+use crate::model::content::BlobId;
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
@@ -27,6 +28,7 @@ use crate::state::{self, Store};
 mod crash;
 mod desk;
 mod door;
+pub mod files;
 mod inbox;
 mod mailroom;
 mod perform;
@@ -36,6 +38,7 @@ mod stop;
 mod switchboard;
 mod token;
 
+use files::{Fates, Files, Remover};
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
@@ -97,6 +100,10 @@ pub struct Daemon {
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
+    files: Files,
+    fates: Fates,
+    /// Held while an event with files is read.
+    reading: Mutex<()>,
     engine_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -114,18 +121,21 @@ impl Daemon {
         let inbox = Arc::new(Inbox::default());
         let runtime = start_runtime(paths, &inbox)?;
         let stop = Arc::new(Stop::default());
-        let mailroom = Mailroom::open(paths, &install, Around::new(&inbox, &runtime, &stop))?;
+        let files = Files::open(paths)?;
+        let mailroom = Mailroom::open(paths, &files, &install, Around::new(&inbox, &runtime, &stop))?;
         let outcomes = Arc::clone(&inbox);
         let delivered = move |id, result| {
             crash::point("delivered");
             outcomes.push(Item::of(Input::Delivered(id, result)));
         };
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
+        let removals = Remover::new(&files, &engine, &mailroom, &stop).start()?;
         let around = switchboard::Around {
             tokio: tokio.clone(),
             inbox: Arc::clone(&inbox),
             engine: Arc::clone(&engine),
             sessions: paths.sessions(),
+            fates: Fates::new(&files, &removals),
         };
         let terminal = ChannelName::new(terminal::NAME)?;
         let switchboard = Switchboard::new(around, terminal, terminal::as_channel(&terminals));
@@ -140,9 +150,12 @@ impl Daemon {
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
+            fates: Fates::new(&files, &removals),
+            files,
+            reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        let world = World { mailroom, runtime, switchboard: Arc::clone(&switchboard), inbox };
+        let world = World { mailroom, runtime, switchboard: Arc::clone(&switchboard), removals, inbox };
         daemon.inbox.push(Item::of(Input::Start));
         daemon.start_engine(world)?;
         daemon.start_ticks()?;
@@ -219,6 +232,7 @@ impl Daemon {
     /// What to tell whoever asked: the queue is full, the daemon stops, or the store failed.
     pub async fn submit(&self, input: Input, dry_run: bool) -> Heard {
         let is_new_work = matches!(input, Input::Inbound(_));
+        let files = if dry_run { Vec::new() } else { files::files_of(&input) };
         let (answer, heard) = oneshot::channel();
         let item = Item { submission: Submission { input, dry_run }, answer: Some(answer) };
         if is_new_work {
@@ -226,7 +240,9 @@ impl Daemon {
         } else {
             self.inbox.push(item);
         }
-        heard.await.map_err(|_| "the daemon is stopping".to_owned())?
+        let heard = heard.await.map_err(|_| "the daemon is stopping".to_owned())?;
+        self.fates.settle(files, &heard);
+        heard
     }
 
     /// What a sweep would cause, now or at another time. Nothing of it happens.
@@ -237,6 +253,15 @@ impl Daemon {
         let now = self.clock.now();
         let moment = at.map_or(now, |at| now.at(at));
         self.engine.rehearse(Input::Sweep(Vec::new()), moment).map_err(|error| error.to_string())
+    }
+
+    /// Puts a file into the store of files, before the message that names it is handed over. The inner error says why
+    /// this file can never be had, the outer one that there is no room for it now. Waits for the disk.
+    ///
+    /// # Errors
+    /// [`files::NoRoom`].
+    pub fn keep(&self, bytes: &[u8]) -> Result<Result<BlobId, String>, files::NoRoom> {
+        self.files.keep(self.engine.store(), bytes)
     }
 
     /// Tells the engine that somebody is there to take what waits for an address.

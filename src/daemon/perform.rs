@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::crash;
+use super::files::Removals;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
 use super::switchboard::Switchboard;
@@ -19,6 +20,8 @@ pub(super) struct World {
     pub(super) runtime: Arc<dyn Runtime>,
     /// Networks, by the name of their instance.
     pub(super) switchboard: Arc<Switchboard>,
+    /// Where files go that nobody needs any more.
+    pub(super) removals: Removals,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -63,6 +66,8 @@ impl World {
                 }
             }
             Effect::Reconnect(channel) => self.switchboard.reconnect(&channel),
+            Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
+            Effect::Unneeded(files) => self.removals.forget(files),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

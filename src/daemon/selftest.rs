@@ -206,6 +206,7 @@ impl Scratch {
             forbidden("it cannot read the store", Attempt::Read(self.paths.store().join("data.mdb"))),
             forbidden("it cannot change the store", Attempt::Write(self.paths.store().join("data.mdb"))),
             forbidden("it cannot change the store", Attempt::Write(self.paths.data().join("new"))),
+            forbidden("it cannot see another session", Attempt::Read(self.paths.files())),
             forbidden("it cannot see another session", Attempt::Read(self.paths.sessions())),
             forbidden("it cannot see another session", Attempt::Read(other.session_dir.join("host/note"))),
             forbidden("it cannot see another session", Attempt::Write(other.session_dir.join("agent/out/new"))),

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::door::Door;
+use super::files::Fates;
 use super::inbox::Inbox;
 use crate::channel::Channel;
 use crate::channel::intake::Intake;
@@ -55,6 +56,8 @@ pub(super) struct Around {
     pub(super) engine: Arc<Engine>,
     /// Directory that the names of files to send are relative to.
     pub(super) sessions: PathBuf,
+    /// What becomes of the files of what is handed over.
+    pub(super) fates: Fates,
 }
 
 /// One channel and its task.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, rights, threads, wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, retention, rights, threads,
+    wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -112,6 +113,9 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
         Some(_) => Action::Updated,
         None => Action::Created,
     };
+    if before.is_none_or(|before| before.retention != settings.retention) {
+        retention::begin_again(cx, txn)?;
+    }
     cx.db.settings.put(txn, &(), settings)?;
     Ok(Ok(vec![report("settings".to_owned(), action)]))
 }

@@ -1,7 +1,10 @@
 //! The one writer of messages: a row and all indexes that follow from its state change together.
 
+use std::collections::BTreeSet;
+
 use super::{Cx, Result};
 use crate::model::address::Address;
+use crate::model::content::BlobId;
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState};
@@ -30,18 +33,50 @@ pub(super) struct NewMessage {
 pub(super) fn insert_body(cx: &Cx<'_>, txn: &mut Write<'_>, body: &Body) -> Result<BodyId> {
     let id = cx.db.allocate(txn)?;
     cx.db.bodies.put(txn, &id, body)?;
+    for blob in blobs_of(body) {
+        cx.db.blobs.put(txn, &(Text::new(blob.as_str())?, id), &())?;
+    }
     Ok(id)
 }
 
-/// Removes what an event said: nobody has it, and nobody waits for it.
-pub(super) fn remove_body(cx: &Cx<'_>, txn: &mut Write<'_>, id: BodyId) -> Result<()> {
-    let Some(body) = cx.db.bodies.get(txn, &id)? else { return Ok(()) };
-    for attachment in &body.attachments {
-        if let Ok(blob) = &attachment.blob {
-            cx.db.blobs.delete(txn, &(Text::new(blob.as_str())?, id))?;
+/// Lets go of a body's files, and of the body itself if `with` says so; returns files that nobody needs any more.
+pub(super) fn remove_files(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, mut body): (BodyId, Body),
+    with: Removed,
+) -> Result<Vec<BlobId>> {
+    let mut unneeded = Vec::new();
+    for blob in blobs_of(&body) {
+        let key = Text::new(blob.as_str())?;
+        cx.db.blobs.delete(txn, &(key.clone(), id))?;
+        if cx.db.blobs.first_in(txn, &key)?.is_none() {
+            unneeded.push(blob);
         }
     }
-    cx.db.bodies.delete(txn, &id).map(drop)
+    match with {
+        Removed::Body => drop(cx.db.bodies.delete(txn, &id)?),
+        Removed::FilesOnly(reason) => {
+            let kept = body.attachments.iter_mut().filter(|file| file.blob.is_ok());
+            kept.for_each(|file| file.blob = Err(reason.to_owned()));
+            cx.db.bodies.put(txn, &id, &body)?;
+        }
+    }
+    Ok(unneeded)
+}
+
+/// What goes with the files of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// The body.
+    Body,
+    /// Nothing: the body says from then on why it has them not.
+    FilesOnly(&'static str),
+}
+
+/// The files that a body needs, each once.
+fn blobs_of(body: &Body) -> BTreeSet<BlobId> {
+    body.attachments.iter().filter_map(|file| file.blob.as_ref().ok().cloned()).collect()
 }
 
 /// Stores a message that may go to its agent now.
@@ -60,6 +95,7 @@ pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Resul
         stored: cx.now.wall,
     };
     cx.db.messages_by_session.put(txn, &(message.session, message.seq), &id)?;
+    cx.db.messages_by_body.put(txn, &(message.body, id), &())?;
     index(cx, txn, id, (None, Some(&message)))?;
     cx.db.messages.put(txn, &id, &message)?;
     Ok(id)

@@ -43,6 +43,7 @@ mod prune;
 mod remove;
 mod replay;
 mod requests;
+pub mod retention;
 mod rights;
 mod route;
 #[cfg(test)]

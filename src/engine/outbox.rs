@@ -127,7 +127,7 @@ fn from_agent(
         in_reply_to,
         text: said.text.clone(),
         content: said.content.clone(),
-        files: said.files.clone(),
+        files: said.files.iter().map(|file| file.kept.clone()).collect(),
         state,
         attempts: 0,
         first_attempt: None,

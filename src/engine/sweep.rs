@@ -1,7 +1,9 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
 use super::stuck::{self, Verdict};
-use super::{Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, threads, wake};
+use super::{
+    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, retention, threads, wake,
+};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -31,7 +33,8 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     for part in parts {
         cx.apart(txn, &mut effects, |txn, effects| part(cx, txn, effects))?;
     }
-    let caused = effects.iter().map(Caused::from).collect();
+    let mut caused: Vec<Caused> = effects.iter().map(Caused::from).collect();
+    caused.append(&mut retention::sweep(cx, txn, &mut effects)?);
     Ok(Applied::new(Reply::Swept(caused), effects))
 }
 

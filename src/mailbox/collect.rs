@@ -14,6 +14,7 @@ use hearth_wire::{ACK_DIR, Ack, AckName, AckStatus, FILES_DIR, OUT_DIR, OutId, i
 
 use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
 
+use super::blobs::Blobs;
 use super::dir::{Dir, Look};
 use super::error::Error;
 use super::keep::{self, Kept};
@@ -50,15 +51,15 @@ pub struct Collected {
 }
 
 /// Reads what a live session wrote.
-pub(super) fn collect(mailbox: &Mailbox) -> Result<Collected, Error> {
-    Collector::new(mailbox, None).run()
+pub(super) fn collect(mailbox: &Mailbox, blobs: &Blobs) -> Result<Collected, Error> {
+    Collector::new(mailbox, blobs, None).run()
 }
 
 /// Reads everything an incarnation left behind. Closes it when nothing is left for another look.
-pub(super) fn collect_rest(mailbox: &Mailbox, incarnation: u32) -> Result<Collected, Error> {
+pub(super) fn collect_rest(mailbox: &Mailbox, blobs: &Blobs, incarnation: u32) -> Result<Collected, Error> {
     // An effect may come late: what the next incarnation is writing is none of its business then.
     let stale = mailbox.incarnation()?.is_some_and(|current| current > incarnation);
-    Collector::new(mailbox, Some(Gone { incarnation, stale })).run()
+    Collector::new(mailbox, blobs, Some(Gone { incarnation, stale })).run()
 }
 
 /// An incarnation that does not write any more.
@@ -98,6 +99,7 @@ struct End {
 
 struct Collector<'a> {
     mailbox: &'a Mailbox,
+    blobs: &'a Blobs,
     gone: Option<Gone>,
     refused: Vec<Found>,
     claims: Vec<Found>,
@@ -119,9 +121,10 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(mailbox: &'a Mailbox, gone: Option<Gone>) -> Self {
+    fn new(mailbox: &'a Mailbox, blobs: &'a Blobs, gone: Option<Gone>) -> Self {
         Self {
             mailbox,
+            blobs,
             gone,
             refused: Vec::new(),
             claims: Vec::new(),
@@ -334,7 +337,8 @@ impl<'a> Collector<'a> {
 
     /// Puts the files of an answer where the agent cannot change them.
     fn keep(&mut self, id: &OutId, parsed: Parsed) -> Result<Said, Error> {
-        let Kept { files, refused } = keep::keep(self.mailbox, id, parsed.said.incarnation, &parsed.files)?;
+        let Kept { files, refused } =
+            keep::keep(self.mailbox, self.blobs, (id, parsed.said.incarnation), &parsed.files)?;
         if let Some((name, reason)) = refused.first() {
             let others = match refused.len() - 1 {
                 0 => String::new(),

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
 
+use crate::model::time::Timestamp;
+
 use super::error::Error;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -210,6 +212,24 @@ impl Dir {
         }
     }
 
+    /// When the content of what has a name last changed; `None` if nothing has it.
+    pub(super) fn modified(&self, name: &OsStr) -> Result<Option<Timestamp>, Error> {
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Timestamp::from_millis(
+                stat.st_mtime.saturating_mul(1_000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000),
+            ))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::io("look at", &self.path.join(name), errno)),
+        }
+    }
+
+    /// Makes an open file look as if it had been written now.
+    pub(super) fn touch(&self, file: &File, name: &OsStr) -> Result<(), Error> {
+        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+        rustix::fs::futimens(file, &times).map_err(|e| Error::io("touch", &self.path.join(name), e))
+    }
+
     /// Creates a directory with exactly this mode if the name is free, and opens it.
     pub(super) fn ensure_dir(&self, name: &str, mode: RawMode) -> Result<Self, Error> {
         let made = self.make_dir(name, mode)?;
@@ -391,6 +411,16 @@ impl Dir {
             errno => Err(Error::io("open", &self.path.join(name), errno)),
         }
     }
+}
+
+/// Copies an open file from its beginning into an empty one; shares the blocks where the file system can.
+pub(super) fn copy(from: &File, to: &mut File) -> std::io::Result<u64> {
+    #[cfg(target_os = "linux")]
+    if rustix::fs::ioctl_ficlone(&*to, from).is_ok() {
+        return to.metadata().map(|copy| copy.len());
+    }
+    let mut from = from;
+    std::io::copy(&mut from, to)
 }
 
 /// Reads an open file that had `size` bytes, and at most `max` whatever it has by now.

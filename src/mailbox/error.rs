@@ -40,6 +40,12 @@ pub enum Error {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A file over the bound of what is exchanged.
+    #[error("the file has {bytes} bytes, at most {max} are kept", max = hearth_wire::limits::FILE_BYTES)]
+    FileTooLarge {
+        /// Its size.
+        bytes: u64,
+    },
     /// A name that no collection gave out.
     #[error("`{name}` is no name in a mailbox")]
     BadName {
@@ -49,6 +55,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the disk has no room, so that the same thing may work later.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
     /// An operating system error while doing something with a path.
     pub(super) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }

@@ -14,17 +14,24 @@ use crate::model::address::Address;
 use crate::model::effect::{AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage};
 use crate::model::entity::{AgentSettings, ProviderKind};
 
+use super::blobs::Blobs;
 use super::collect::ENTRIES;
 use super::dir::{Dir, Look};
 use super::discard::remove_message;
 use super::error::Error;
+use super::files;
 use super::layout::Mailbox;
 
 /// Mode of the host's files: their reader may be another user inside a container.
 const READABLE: RawMode = 0o644;
 
 /// Makes the host's half hold what the export says. A message that cannot be written does not keep the others.
-pub(super) fn export(mailbox: &Mailbox, install: &str, export: &Export, timezone: &str) -> Result<(), Error> {
+pub(super) fn export(
+    mailbox: &Mailbox,
+    blobs: &Blobs,
+    (install, timezone): (&str, &str),
+    export: &Export,
+) -> Result<(), Error> {
     if let Some(view) = &export.context
         && is_news(mailbox, view)?
     {
@@ -38,7 +45,7 @@ pub(super) fn export(mailbox: &Mailbox, install: &str, export: &Export, timezone
     }
     let mut first = Ok(());
     for message in &export.messages {
-        let written = write_message(&messages, message);
+        let written = write_message(mailbox, blobs, &messages, message);
         if first.is_ok() {
             first = written;
         }
@@ -90,13 +97,15 @@ fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) 
     }
 }
 
-fn write_message(messages: &Dir, message: &ExportedMessage) -> Result<(), Error> {
+fn write_message(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, message: &ExportedMessage) -> Result<(), Error> {
     let name = InName { seq: message.seq }.to_string();
     if messages.has(OsStr::new(&name))? {
         return Ok(());
     }
-    let content = serde_json::from_str(message.content.as_str())
+    let mut content = serde_json::from_str(message.content.as_str())
         .map_err(|source| Error::Payload { what: name.clone(), source })?;
+    let fates = files::write(mailbox, blobs, messages, message)?;
+    files::describe(&mut content, message, &fates);
     let wire = InMessage {
         v: WIRE_VERSION,
         seq: message.seq,

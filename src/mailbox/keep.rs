@@ -10,6 +10,12 @@ use std::io::{self, Read as _};
 
 use hearth_wire::{FILES_DIR, OUT_DIR, OutId, is_safe_file_name, limits};
 
+use crate::model::content::Attachment;
+use crate::model::id::SessionId;
+use crate::model::mailbox::KeptFile;
+use crate::model::time::Timestamp;
+
+use super::blobs::Blobs;
 use super::dir::{Dir, Look, fresh};
 use super::error::Error;
 use super::layout::Mailbox;
@@ -18,14 +24,19 @@ use super::text;
 /// What became of the files of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Names for [`super::Mailboxes::kept`].
-    pub(super) files: Vec<String>,
+    /// Names for [`super::Mailboxes::kept`], and the same files in the store of files.
+    pub(super) files: Vec<KeptFile>,
     /// Names that were left out, and why.
     pub(super) refused: Vec<(String, String)>,
 }
 
 /// Copies the files that an answer names. Unsafe, missing and odd ones are left out, as the answer stands without them.
-pub(super) fn keep(mailbox: &Mailbox, id: &OutId, incarnation: u32, names: &[String]) -> Result<Kept, Error> {
+pub(super) fn keep(
+    mailbox: &Mailbox,
+    blobs: &Blobs,
+    (id, incarnation): (&OutId, u32),
+    names: &[String],
+) -> Result<Kept, Error> {
     let mut kept = Kept::default();
     if names.is_empty() {
         return Ok(kept);
@@ -35,7 +46,7 @@ pub(super) fn keep(mailbox: &Mailbox, id: &OutId, incarnation: u32, names: &[Str
     if let Look::Found(earlier) = mailbox.kept.dir(&place)? {
         for name in names {
             if earlier.has(OsStr::new(name))? {
-                kept.files.push(full_name(mailbox, &place, name));
+                kept.files.push(kept_file(mailbox, blobs, (&earlier, &place), name)?);
             }
         }
         return Ok(kept);
@@ -53,7 +64,9 @@ pub(super) fn keep(mailbox: &Mailbox, id: &OutId, incarnation: u32, names: &[Str
             target.sync()?;
             mailbox.kept.rename(OsStr::new(&temporary), &mailbox.kept, OsStr::new(&place))?;
             mailbox.kept.sync()?;
-            kept.files.extend(copied.into_iter().map(|name| full_name(mailbox, &place, name)));
+            for name in copied {
+                kept.files.push(kept_file(mailbox, blobs, (&target, &place), name)?);
+            }
         }
         Err(error) => {
             // The first error is the one to report; the temporary directory goes with the incarnation.
@@ -62,6 +75,33 @@ pub(super) fn keep(mailbox: &Mailbox, id: &OutId, incarnation: u32, names: &[Str
         }
     }
     Ok(kept)
+}
+
+/// The files of one answer, kept to be sent.
+#[derive(Debug)]
+pub struct KeptFiles {
+    /// The agent's id of the answer.
+    pub wire_id: String,
+    /// Since when they are kept.
+    pub since: Timestamp,
+    /// Names for [`super::Mailboxes::release`].
+    pub files: Vec<String>,
+}
+
+/// All that is kept of a session.
+pub(super) fn list(session: SessionId, kept: &Dir) -> Result<Vec<KeptFiles>, Error> {
+    let mut all = Vec::new();
+    for place in kept.list(super::collect::ENTRIES)?.names {
+        let since = kept.modified(&place)?;
+        let Some(place) = place.to_str().filter(|place| !hearth_wire::is_temporary(place)) else { continue };
+        let (Some((_, wire_id)), Some(since)) = (place.split_once('.'), since) else { continue };
+        let Look::Found(dir) = kept.dir(place)? else { continue };
+        let names = dir.list(limits::FILES_PER_MESSAGE)?.names;
+        let names = names.iter().filter_map(|name| name.to_str()).filter(|name| is_safe_file_name(name));
+        let files = names.map(|name| full_name(session, place, name)).collect();
+        all.push(KeptFiles { wire_id: wire_id.to_owned(), since, files });
+    }
+    Ok(all)
 }
 
 /// Removes what a crash left half copied. Only while nothing else works on this mailbox.
@@ -136,6 +176,22 @@ fn copy(file: &File, target: &Dir, name: &str) -> Result<Option<String>, Error> 
     Ok(None)
 }
 
-fn full_name(mailbox: &Mailbox, place: &str, name: &str) -> String {
-    format!("{}/{}/{place}/{name}", mailbox.session, super::layout::KEPT_DIR)
+/// Puts a kept file into the store of files as well: whether its message goes to another agent is not known here. What
+/// no message refers to then does not stay there.
+fn kept_file(mailbox: &Mailbox, blobs: &Blobs, (dir, place): (&Dir, &str), name: &str) -> Result<KeptFile, Error> {
+    let path = dir.path().join(name);
+    let (blob, size) = match dir.file(OsStr::new(name), limits::FILE_BYTES)? {
+        Look::Found((file, _)) => blobs.put_file(file, &path).map(|(blob, size)| (Ok(blob), size))?,
+        Look::Absent => (Err("it is not there".to_owned()), 0),
+        Look::Refused(reason) => (Err(reason), 0),
+    };
+    Ok(KeptFile {
+        kept: full_name(mailbox.session, place, name),
+        attachment: Attachment { name: name.to_owned(), size, mime: None, blob },
+    })
+}
+
+/// What a file kept to be sent is called outside of this folder.
+pub(super) fn full_name(session: SessionId, place: &str, name: &str) -> String {
+    format!("{session}/{}/{place}/{name}", super::layout::KEPT_DIR)
 }

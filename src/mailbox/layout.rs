@@ -20,7 +20,7 @@ use super::trash::Trash;
 /// Directories that agents never see.
 const PRIVATE: RawMode = 0o700;
 /// Directories that are mounted into containers, whose user may be another one.
-const SHARED: RawMode = 0o755;
+pub(super) const SHARED: RawMode = 0o755;
 /// Files to send; part of their names.
 pub(super) const KEPT_DIR: &str = "kept";
 const TRASH_DIR: &str = "trash";

@@ -12,16 +12,19 @@ use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::model::effect::{Discard, Export};
 use crate::model::id::SessionId;
 use crate::model::mailbox::{Collection, Observation};
 
+mod blobs;
 mod collect;
 mod dir;
 mod discard;
 mod error;
 mod export;
+mod files;
 mod keep;
 mod layout;
 mod observe;
@@ -33,32 +36,39 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use blobs::{Blobs, SHARDS};
 pub use collect::Collected;
 pub use error::Error;
+pub use keep::KeptFiles;
 pub use watch::Watcher;
 
 use dir::{Dir, Look};
 use layout::Mailbox;
 use observe::Observer;
 
+/// Sessions that are looked through at once; far more than there are.
+const SESSIONS_MAX: usize = 10_000_000;
+
 /// The mailboxes of all sessions of an install.
 #[derive(Debug)]
 pub struct Mailboxes {
     root: Dir,
+    blobs: Arc<Blobs>,
     install: String,
     observer: Observer,
 }
 
 impl Mailboxes {
-    /// Opens the directory that holds the sessions, and makes it if it is not there. `install` is the install's id, for
-    /// context files.
+    /// Opens the directory that holds the sessions, and makes it if it is not there. `blobs` has the files that come
+    /// with messages, `install` is the install's id, for context files.
     ///
     /// # Errors
     /// [`Error::Io`] if the directory cannot be made or opened.
-    pub fn open(sessions: &Path, install: impl Into<String>) -> Result<Self, Error> {
+    pub fn open(sessions: &Path, blobs: Arc<Blobs>, install: impl Into<String>) -> Result<Self, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(sessions);
         made.map_err(|e| Error::io("create", sessions, e))?;
-        Ok(Self { root: Dir::open_trusted(sessions)?, install: install.into(), observer: Observer::default() })
+        let root = Dir::open_trusted(sessions)?;
+        Ok(Self { root, blobs, install: install.into(), observer: Observer::default() })
     }
 
     /// Directory of a session, to be given to its agent: `host/` read-only, `agent/` writable, nothing else.
@@ -81,7 +91,7 @@ impl Mailboxes {
     /// # Errors
     /// [`Error`] after everything that could be written was written; the effect may be performed again.
     pub fn export(&self, export: &Export, timezone: &str) -> Result<(), Error> {
-        export::export(&self.open_mailbox(export.session)?, &self.install, export, timezone)
+        export::export(&self.open_mailbox(export.session)?, &self.blobs, (&self.install, timezone), export)
     }
 
     /// Reads what a live session wrote: claims, things said at once, ends with their answers, in this order.
@@ -90,7 +100,7 @@ impl Mailboxes {
     /// [`Error`] if a directory cannot be read; trouble with single files is in [`Collected::faults`].
     pub fn collect(&self, session: SessionId) -> Result<Collected, Error> {
         match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => collect::collect(&mailbox),
+            Some(mailbox) => collect::collect(&mailbox, &self.blobs),
             None => Ok(Collected::nothing(session, None)),
         }
     }
@@ -102,7 +112,7 @@ impl Mailboxes {
     /// As for [`Self::collect`].
     pub fn collect_rest(&self, session: SessionId, incarnation: u32) -> Result<Collected, Error> {
         match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => collect::collect_rest(&mailbox, incarnation),
+            Some(mailbox) => collect::collect_rest(&mailbox, &self.blobs, incarnation),
             None => Ok(Collected::nothing(session, Some(incarnation))),
         }
     }
@@ -177,6 +187,25 @@ impl Mailboxes {
             }
         }
         Ok(())
+    }
+
+    /// Sessions that have a mailbox.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn sessions(&self) -> Result<Vec<SessionId>, Error> {
+        let names = self.root.list(SESSIONS_MAX)?.names;
+        Ok(names.into_iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+    }
+
+    /// What is kept of a session to be sent, or was sent.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn all_kept(&self, session: SessionId) -> Result<Vec<KeptFiles>, Error> {
+        let place = format!("{session}/{}", layout::KEPT_DIR);
+        let Look::Found(kept) = self.root.dir(place)? else { return Ok(Vec::new()) };
+        keep::list(session, &kept)
     }
 
     /// Opens a session's mailbox and makes what is missing of it.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::channel::{ChannelInstance, ChannelKind};
 use super::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
+use super::retention::Retention;
 
 /// A list of changes that happen together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +136,8 @@ pub struct Settings {
     pub store_max_bytes: Option<u64>,
     /// Incarnations that may run at once.
     pub max_containers: Option<u32>,
+    /// How long things are kept.
+    pub retention: Retention,
 }
 
 /// A person.

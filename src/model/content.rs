@@ -30,6 +30,12 @@ pub struct Content {
 pub struct BlobId(String);
 
 impl BlobId {
+    /// The id of a digest.
+    #[must_use]
+    pub fn of_digest(digest: &[u8; 32]) -> Self {
+        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// Takes a digest as it is written.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -4,7 +4,7 @@
 //! tables, which is what start and sweep do, so a lost effect costs time and nothing else.
 
 use super::address::{Address, ChannelName, UserId};
-use super::content::{Attachment, RawJson};
+use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::AgentSettings;
 use super::id::{MessageId, OutboundId, SessionId};
@@ -40,6 +40,10 @@ pub enum Effect {
     Typing(SessionId, Address),
     /// A channel instance was changed: connect it anew, or let it go.
     Reconnect(ChannelName),
+    /// Remove files that were kept to be sent and are not needed any more.
+    Release(SessionId, Vec<String>),
+    /// Remove files of the store of files that no message needs any more.
+    Unneeded(Vec<BlobId>),
     /// Do the rest of some work.
     Continue(Continuation),
 }

@@ -1,7 +1,7 @@
 //! What agents write, after the mailbox has read and bounded it.
 
 use super::address::Address;
-use super::content::RawJson;
+use super::content::{Attachment, RawJson};
 use super::id::SessionId;
 use super::incarnation::ToolUse;
 use super::time::Timestamp;
@@ -95,12 +95,21 @@ pub struct Said {
     pub text: String,
     /// The whole payload.
     pub content: RawJson,
-    /// Files to send, already moved out of the agent's reach.
-    pub files: Vec<String>,
+    /// Files to send, already copied out of the agent's reach.
+    pub files: Vec<KeptFile>,
     /// Not before this time.
     pub deliver_after: Option<Timestamp>,
     /// Whether it is a request to the host, and the name its answer gets.
     pub request: Option<String>,
+}
+
+/// A file of an agent, kept twice: to be sent, and for another agent to find.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptFile {
+    /// Its name among the files kept to be sent.
+    pub kept: String,
+    /// The same bytes in the store of files, where they stay only if a message refers to them.
+    pub attachment: Attachment,
 }
 
 /// Where an agent wants something to go.

@@ -21,6 +21,7 @@ pub mod mailbox;
 pub mod message;
 pub mod policy;
 pub mod report;
+pub mod retention;
 pub mod session;
 pub mod thread;
 pub mod time;

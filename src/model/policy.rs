@@ -35,6 +35,8 @@ pub struct Policy {
     pub backlog_max: u64,
     /// Rows that one transaction may touch; larger work is continued by a further input.
     pub rows_per_input: usize,
+    /// Rows that one sweep looks at of each kind of thing that is kept for some time only.
+    pub retention_rows: usize,
     /// Incarnations that may run at once.
     pub max_containers: u32,
     /// Time somebody has to decide; wall time.
@@ -75,6 +77,7 @@ impl Policy {
         no_adapter_max: Millis::minutes(7 * 24 * 60),
         backlog_max: 1_000,
         rows_per_input: 1_000,
+        retention_rows: 40,
         max_containers: 16,
         approval_lifetime: Millis::minutes(7 * 24 * 60),
         card_again: Millis::seconds(30),

@@ -56,6 +56,8 @@ impl From<&Effect> for Caused {
             Effect::Subscribe(at) => ("subscribe", format!("{}/{}", at.channel, at.platform_id)),
             Effect::Typing(session, at) => ("typing", format!("{session} in {}/{}", at.channel, at.platform_id)),
             Effect::Reconnect(channel) => ("reconnect", channel.to_string()),
+            Effect::Release(session, files) => ("release", format!("{session}, {} files", files.len())),
+            Effect::Unneeded(files) => ("remove", format!("{} files", files.len())),
             Effect::Continue(Continuation::DropMessagesOf(agent)) => {
                 ("continue", format!("dropping messages of {agent}"))
             }

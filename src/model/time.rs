@@ -64,6 +64,12 @@ impl Timestamp {
             .map(Self)
     }
 
+    /// This instant minus a length.
+    #[must_use]
+    pub const fn minus(self, length: Millis) -> Self {
+        Self(self.0.saturating_sub_unsigned(length.0))
+    }
+
     /// This instant plus a length.
     #[must_use]
     pub const fn plus(self, length: Millis) -> Self {
@@ -101,6 +107,12 @@ impl Millis {
     #[must_use]
     pub const fn minutes(m: u64) -> Self {
         Self::seconds(m.saturating_mul(60))
+    }
+
+    /// From days.
+    #[must_use]
+    pub fn days(d: u32) -> Self {
+        Self::minutes(u64::from(d) * 24 * 60)
     }
 
     /// In milliseconds.

@@ -8,8 +8,11 @@ use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
 /// Version of the lines.
 pub const VERSION: u32 = 1;
 
-/// Longest line either side accepts, in bytes.
-pub const LINE_MAX: usize = 4 << 20;
+/// Longest line either side accepts, in bytes: an event with files in it, every character of it escaped.
+pub const LINE_MAX: usize = 64 << 20;
+
+/// Longest greeting: whoever has not said the token does not get much memory.
+pub const GREETING_MAX: usize = 4 << 10;
 
 /// What a client says.
 #[derive(Debug, Serialize, Deserialize)]

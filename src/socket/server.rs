@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::protocol::{LINE_MAX, Request, Response, VERSION};
+use super::protocol::{GREETING_MAX, LINE_MAX, Request, Response, VERSION};
 
 /// Time a client has for its greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -47,18 +47,22 @@ pub struct Requests {
 impl Requests {
     /// The next line. None at the end, or when the connection broke, or after a line that was too long.
     pub async fn next(&mut self) -> Option<Result<Request, String>> {
+        self.line(LINE_MAX).await
+    }
+
+    async fn line(&mut self, max: usize) -> Option<Result<Request, String>> {
         if self.lost {
             return None;
         }
         let mut line = Vec::new();
-        let limit = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
+        let limit = u64::try_from(max).unwrap_or(u64::MAX);
         let read = (&mut self.lines).take(limit).read_until(b'\n', &mut line).await.ok()?;
         if read == 0 {
             return None;
         }
-        if line.last() != Some(&b'\n') && read >= LINE_MAX {
+        if line.last() != Some(&b'\n') && read >= max {
             self.lost = true;
-            return Some(Err(format!("a line has more than {LINE_MAX} bytes")));
+            return Some(Err(format!("a line has more than {max} bytes")));
         }
         Some(serde_json::from_slice(&line).map_err(|error| format!("not a line of the protocol: {error}")))
     }
@@ -127,7 +131,7 @@ async fn greet<D: Desk>(stream: UnixStream, desk: Arc<D>) {
     let mut requests = Requests { lines: BufReader::new(reader), lost: false };
     let (responses, outgoing) = channel(WAITING_MAX);
     let mut sending = tokio::spawn(send_all(writer, outgoing));
-    let greeting = tokio::time::timeout(GREETING, requests.next()).await;
+    let greeting = tokio::time::timeout(GREETING, requests.line(GREETING_MAX)).await;
     let refusal = match greeting {
         Ok(Some(Ok(Request::Hello { v: VERSION, token }))) if same(&token, desk.token()) => None,
         Ok(Some(Ok(Request::Hello { v, .. }))) if v != VERSION => Some((

@@ -33,6 +33,8 @@ tables! {
     table settings: () => Settings;
     /// Last number given out, by the prefix of the ids it is for.
     table counters: Text => Number;
+    /// How far retention has come, by what it looks at.
+    table swept: Text => Number;
 
     /// Channel instances, by name.
     table channels: ForeignKey => ChannelInstance;
@@ -78,6 +80,8 @@ tables! {
     index blobs: (Text, BodyId) => ();
     /// Messages of sessions.
     table messages: MessageId => Message;
+    /// Messages by what they say, also when that is not kept any more.
+    index messages_by_body: (BodyId, MessageId) => ();
     /// Messages of a session in order.
     index messages_by_session: (SessionId, u64) => MessageId;
     /// Pending triggering messages that may go to their agent now.

@@ -335,6 +335,18 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.entries(txn, &(Bound::Excluded(after.to_bytes()), end))?.take(limit).collect()
     }
 
+    /// First key after a key; its row is not decoded.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`], and [`Error::Damaged`] for a key that is none.
+    pub fn next_key(&self, txn: &Read<'_>, key: &K) -> Result<Option<K>> {
+        let range = (Bound::Excluded(key.to_bytes()), Bound::Unbounded);
+        let mut rows = self.bytes.range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
+        let Some((key, _)) = rows.next().transpose().map_err(Error::lmdb("reading a row"))? else { return Ok(None) };
+        let damaged = |bad: BadKey| Error::Damaged { table: self.name, key: hex(key), reason: bad.to_string() };
+        K::from_bytes(key).map(Some).map_err(damaged)
+    }
+
     /// The highest key; its row is not decoded.
     pub(super) fn last_key(&self, txn: &Read<'_>) -> Result<Option<K>> {
         let Some((key, _)) = self.bytes.last(txn).map_err(Error::lmdb("reading a row"))? else { return Ok(None) };

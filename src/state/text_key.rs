@@ -115,6 +115,12 @@ impl ForeignKey {
     const PLAIN: u8 = 1;
     const DIGEST: u8 = 2;
 
+    /// The key that is before every other one.
+    #[must_use]
+    pub fn least() -> Self {
+        Self(Form::Plain(String::new()))
+    }
+
     /// The key of a name; the empty one has a key like any other.
     #[must_use]
     pub fn of(name: &impl Foreign) -> Self {

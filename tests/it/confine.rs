@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::fake_api::FakeApi;
 
 /// Whether this kernel can do it; the test says so if not.
-fn possible() -> bool {
+pub(crate) fn possible() -> bool {
     match agent_runner::confine::support() {
         Ok(_) => true,
         Err(why) => {

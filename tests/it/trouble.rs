@@ -57,9 +57,12 @@ fn whoever_says_nothing_is_shown_out_and_nonsense_is_answered() {
         assert_eq!((&heard["is"], &heard["code"]), (&"refused".into(), &code.into()), "{line}: {heard}");
     }
     // A line that never ends costs no more than its limit, and ends the connection.
-    let flood = vec![b'x'; 5 << 20];
+    let flood = vec![b'x'; 65 << 20];
     let flooded = raw.stream().write_all(&flood);
     assert!(flooded.is_err(), "the daemon took a line without an end");
+    // Before the token was said, the limit is that of a greeting.
+    let flooded = Raw::connect(&host.data()).stream().write_all(&flood[..5 << 20]);
+    assert!(flooded.is_err(), "the daemon took a greeting without an end");
     assert_eq!(silent.hear()["code"], "token", "the greeting has a deadline");
     host.check();
 }
@@ -263,6 +266,12 @@ fn a_full_disk_is_waited_out() {
     let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
+    let mut with_file = event("m3", "a file while it is full");
+    with_file["message"]["content"]["attachments"] = serde_json::json!([{"name": "a", "data": "eA=="}]);
+    let refused = host.run(&["inject"], with_file.to_string().as_bytes());
+    assert!(refused.stdout.contains("store_full"), "{refused:#?}");
+    let shards = std::fs::read_dir(host.data().join("files")).unwrap();
+    assert_eq!(shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum::<usize>(), 0);
     host.kill();
     host.start();
     drop(file);
@@ -270,10 +279,12 @@ fn a_full_disk_is_waited_out() {
     wait_for("the answer from before", || host.said().contains(&"echo: before".to_owned()).then_some(()));
     let routed = host.inject("m2", "while it is full");
     assert_eq!(routed["outcome"], "routed", "what was refused for want of room may come again: {routed}");
+    let routed = host.done(&["inject"], with_file.to_string().as_bytes());
+    assert!(routed.contains("routed"), "{routed}");
     wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
     host.wait_settled();
     host.check();
-    assert_eq!(host.said().len(), 2);
+    assert_eq!(host.said().len(), 3);
     host.stop();
 }
 

@@ -1,6 +1,7 @@
 //! The loop: wait, take, prompt, answer, acknowledge.
 
 use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hearth_wire::{Context, InMessage, OutId};
@@ -35,7 +36,8 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
     let desk = Desk { gate, agent, memory, numbers, state };
-    let mut runner = Runner { host, inbox: Inbox::default(), drivers: Drivers::new(start.roots.clone()), desk };
+    let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
+    let mut runner = Runner { root, host, inbox: Inbox::default(), drivers, desk };
     loop {
         runner.desk.gate.check()?;
         if !runner.step()? {
@@ -47,6 +49,8 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
 }
 
 struct Runner {
+    /// The session's directory.
+    root: PathBuf,
     host: HostHalf,
     inbox: Inbox,
     drivers: Drivers,
@@ -94,7 +98,7 @@ impl Runner {
     fn answer(&mut self, messages: Vec<InMessage>) -> Result<(Vec<OutId>, Option<String>), Stop> {
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
-        let turn = compose(context, messages);
+        let turn = compose(&self.root, context, messages);
         let mut report = Report::new(&mut self.desk, &turn);
         let ended = match self.drivers.turn(&turn, &mut report) {
             Ok(()) => (report.finish()?, None),
@@ -111,10 +115,10 @@ impl Runner {
 }
 
 /// What a turn is about: everything that asks, and the newest of what only tells.
-fn compose(context: Context, messages: Vec<InMessage>) -> Turn {
+fn compose(root: &Path, context: Context, messages: Vec<InMessage>) -> Turn {
     let (asked, mut background): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| message.trigger);
     let most = usize::try_from(context.limits.max_prompt_messages).unwrap_or(usize::MAX);
     background.drain(..background.len().saturating_sub(most));
-    let prompt = prompt(&context.already_sent, &background, &asked);
+    let prompt = prompt(root, &context.already_sent, &background, &asked);
     Turn { context, background, asked, prompt }
 }

@@ -210,9 +210,21 @@ mod tests {
             assert!(is_safe_file_name(name), "{name}");
         }
         let long = "x".repeat(201);
-        for name in
-            ["", ".", "..", "../evil.png", "/etc/passwd", "a/b", "w\\p.exe", "c\0.png", "a\nb", ".tmp-1-x", &long]
-        {
+        for name in [
+            "",
+            ".",
+            "..",
+            "../evil.png",
+            "/etc/passwd",
+            "nested/file.txt",
+            "windows\\path.exe",
+            "clean\0.png",
+            "a/b",
+            "./thing",
+            "a\nb",
+            ".tmp-1-x",
+            &long,
+        ] {
             assert!(!is_safe_file_name(name), "{name:?}");
         }
     }

@@ -261,7 +261,9 @@ fn sizes_are_bounded() {
         "message.content is too large: 524289 bytes, at most 524288 are accepted; send long texts and files as attachments"
     );
     let refused = parse(&vec![b' '; EVENT_BYTES_MAX + 1]).unwrap_err();
-    assert_eq!(refused, BadEvent::TooLarge { what: "the event", bytes: 1_048_577, max: 1_048_576 });
+    assert_eq!(refused, BadEvent::TooLarge { what: "the event", bytes: EVENT_BYTES_MAX + 1, max: EVENT_BYTES_MAX });
+    let refused = parse(&vec![b' '; EVENT_REST_MAX + 1]).unwrap_err();
+    assert_eq!(refused, BadEvent::TooLarge { what: EVENT_REST, bytes: 1_048_577, max: 1_048_576 });
     // A string grows when it becomes an object.
     let quotes = json!("\"".repeat(CONTENT_BYTES_MAX / 2 - 1));
     assert!(matches!(parse(with(&quotes).to_string().as_bytes()), Err(BadEvent::TooLarge { .. })));

@@ -93,9 +93,10 @@ async fn actions(State(gate): State<Arc<Gate>>, request: Request) -> Response {
 
 async fn take_event(gate: &Gate, request: Request) -> Result<Response, Refusal> {
     let (_room, body) = signed_body(gate, request).await?;
-    let event = event::parse(&body).map_err(bad)?;
+    let arrived = event::read(&body).map_err(bad)?;
     drop(body);
-    check_own(gate, &event)?;
+    check_own(gate, arrived.event())?;
+    let event = arrived.keep_in(&*gate.intake).await;
     let report = gate.intake.inbound(event).await?;
     Ok(json_text(StatusCode::OK, &Routed::from(&report)))
 }

@@ -14,6 +14,7 @@ use crate::model::entity::{Engage, EnvValue, Ignored, ProviderKind, SenderScope,
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::{Action, ChangeReport, Reply};
+use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Awake, Moment};
 use crate::state::{Options, Store};
 
@@ -116,7 +117,10 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
             let chats = chats.into_iter().filter(|chat| known.insert(format!("chat {}", chat.platform_id)));
             changes.extend(chats.map(Change::PutChat));
             let default_agent = default.as_deref().filter(|_| named).map(folder);
-            let settings = Settings { default_agent, store_max_bytes, max_containers };
+            let days = max_containers.map(Keep::Days).filter(|_| named);
+            let bodies = days.or_else(|| store_max_bytes.map(|_| Keep::Forever));
+            let retention = Retention { bodies, journal: days, ..Retention::default() };
+            let settings = Settings { default_agent, store_max_bytes, max_containers, retention };
             changes.extend((settings != Settings::default()).then_some(Change::PutSettings(settings)));
             changes
         })

@@ -16,6 +16,8 @@ const HELD_MAX: usize = 20_000;
 const HITS_MAX: usize = 20;
 /// Messages of one event that are looked for beside the one that was found.
 const FAN_OUT_MAX: u64 = 1_000;
+/// Messages of one event.
+const SAME_MAX: usize = 1_000;
 
 /// What somebody asks about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,27 +219,15 @@ fn same_event(a: &Drop, b: &Drop) -> bool {
     place && time && a.platform_message == b.platform_message && a.sender == b.sender
 }
 
-/// The event of a message: messages with the same body lie next to each other, because one transaction made them, or are
-/// remembered under the platform's id.
+/// The event of a message: all messages with the same body. Of an expired one nothing else is known.
 fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Error> {
     let message = db.messages.require(txn, &id)?;
-    let body = db.bodies.require(txn, &message.body)?;
-    let mut all = BTreeSet::from([id]);
-    let same =
-        |id: MessageId| Ok::<_, state::Error>(db.messages.get(txn, &id)?.is_some_and(|m| m.body == message.body));
-    let first = id.number();
-    for number in (first.saturating_sub(FAN_OUT_MAX)..first).rev() {
-        if !same(MessageId::new(number))? {
-            break;
-        }
-        all.insert(MessageId::new(number));
-    }
-    for number in first.saturating_add(1)..first.saturating_add(FAN_OUT_MAX) {
-        if !same(MessageId::new(number))? {
-            break;
-        }
-        all.insert(MessageId::new(number));
-    }
+    let same = db.messages_by_body.collect_prefix(txn, &message.body, SAME_MAX)?;
+    let mut all: BTreeSet<MessageId> = same.into_iter().map(|((_, id), ())| id).collect();
+    all.insert(id);
+    let Some(body) = db.bodies.get(txn, &message.body)? else {
+        return Ok(Hit { messages: all.into_iter().collect(), drops: Vec::new(), held: None });
+    };
     all.extend(remembered(db, txn, &body)?);
     let drops = refusals(db, txn, &body, message.stored)?;
     let held = waiting(db, txn, message.body)?;

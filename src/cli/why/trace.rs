@@ -9,6 +9,7 @@ use crate::cli::{approvals, rows, words};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::approval::{ApprovalState, Matters};
+use crate::model::content::Attachment;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
 use crate::model::journal::Event;
@@ -32,11 +33,24 @@ pub(super) struct EventJson {
     pub(super) said: Option<String>,
     /// When Hearth took it in or refused it.
     pub(super) taken_in: String,
-    /// The beginning of its text; null for what was refused, of which no text is kept.
+    /// The beginning of its text; null for what was refused, of which no text is kept, and for what expired.
     pub(super) text: Option<String>,
+    /// Whether what it said is not kept any more.
+    pub(super) expired: bool,
+    /// Files that came with it.
+    pub(super) files: Vec<FileJson>,
     pub(super) wirings: Vec<WiringJson>,
     pub(super) messages: Vec<MessageJson>,
     pub(super) timeline: Vec<StepJson>,
+}
+
+/// A file that came with a message.
+#[derive(Debug, Serialize)]
+pub(super) struct FileJson {
+    pub(super) name: String,
+    pub(super) size: u64,
+    /// Why its bytes are not there; null when they are.
+    pub(super) error: Option<String>,
 }
 
 /// What one wiring decided.
@@ -123,8 +137,9 @@ impl Trace<'_, '_> {
     fn message(&mut self, id: MessageId) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let Some(message) = db.messages.get(txn, &id)? else { return Ok(()) };
-        if let Some(body) = db.bodies.get(txn, &message.body)? {
-            self.head(&body, message.stored);
+        match db.bodies.get(txn, &message.body)? {
+            Some(body) => self.head(&body, message.stored),
+            None => self.expired_head(&message),
         }
         let agent = rows::folder(db, txn, message.agent)?;
         let (decision, kept) =
@@ -228,6 +243,21 @@ impl Trace<'_, '_> {
         event.sender = body.sender.as_ref().map(ToString::to_string);
         event.sender_name.clone_from(&body.content.sender_name);
         event.text = Some(words::excerpt(&body.content.text));
+        let file = |file: &Attachment| FileJson {
+            name: file.name.clone(),
+            size: file.size,
+            error: file.blob.as_ref().err().cloned(),
+        };
+        event.files = body.attachments.iter().map(file).collect();
+    }
+
+    fn expired_head(&mut self, message: &Message) {
+        let event = &mut self.event;
+        if event.taken_in.is_empty() {
+            event.taken_in = message.stored.to_string();
+            event.chat = message.reply.as_ref().map(|at| format!("{}/{}", at.channel, at.platform_id));
+            event.expired = true;
+        }
     }
 
     fn refusal(&mut self, drop: &crate::model::message::Drop) -> Result<(), state::Error> {

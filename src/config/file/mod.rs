@@ -6,6 +6,7 @@
 mod agents;
 mod channels;
 mod chats;
+mod retention;
 mod section;
 mod users;
 mod v1;
@@ -33,8 +34,18 @@ const COUNT_MAX: i64 = 1_000;
 
 const TOP: Keys = Keys {
     place: "the top of the file",
-    known: &["schema", "default_agent", "store_max_bytes", "max_containers", "agents", "users", "chats", "channels"],
-    later: &["timezone", "retention"],
+    known: &[
+        "schema",
+        "default_agent",
+        "store_max_bytes",
+        "max_containers",
+        "retention",
+        "agents",
+        "users",
+        "chats",
+        "channels",
+    ],
+    later: &["timezone"],
 };
 
 /// Everything that is wrong with a file, in the order of its lines; one line of text each.
@@ -117,6 +128,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         default_agent: top.folder(problems, "default_agent").map(|(_, folder)| folder),
         store_max_bytes: top.number(problems, "store_max_bytes", STORE_BYTES_MIN..=i64::MAX),
         max_containers: top.number(problems, "max_containers", 1..=COUNT_MAX),
+        retention: retention::read(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

@@ -269,6 +269,18 @@ impl<'d> Section<'d> {
         sections
     }
 
+    /// The table of `[key]`, with its keys checked.
+    pub(super) fn table(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Option<Section<'d>> {
+        let value = self.get(key)?;
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(problems, key, &format!("a table; begin it with {}", keys.place));
+            return None;
+        };
+        let section = Section::new(keys, value.span().start, table);
+        section.check_keys(problems);
+        Some(section)
+    }
+
     /// The tables of `[[key]]`, with their keys checked.
     pub(super) fn tables(&self, problems: &mut Problems<'_>, key: &str, keys: &'static Keys) -> Vec<Section<'d>> {
         let Some(value) = self.get(key) else { return Vec::new() };

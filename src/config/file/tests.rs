@@ -4,6 +4,7 @@ use crate::model::configure::{ChatSpec, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
     AgentSettings, Engage, EnvValue, Ignored, ProviderKind, SenderScope, SessionMode, Trust, UnknownSenders,
 };
+use crate::model::retention::{Keep, Retention};
 
 /// Every field that can be said.
 const FULL: &str = r#"
@@ -11,6 +12,12 @@ schema = 1
 default_agent = "main"
 store_max_bytes = 1_000_000_000
 max_containers = 3
+
+[retention]
+bodies = "forever"
+journal = "7d"
+attachments = 90
+dedup = "30d"
 
 [[agents]]
 name = "Ann's helper"
@@ -97,6 +104,22 @@ fn agent(name: &str) -> AgentSettings {
     AgentSettings::named(name.into())
 }
 
+fn full_settings() -> Settings {
+    let retention = Retention {
+        bodies: Some(Keep::Forever),
+        journal: Some(Keep::Days(7)),
+        attachments: Some(Keep::Days(90)),
+        dedup: Some(Keep::Days(30)),
+        drops: None,
+    };
+    Settings {
+        default_agent: Some(folder("main")),
+        store_max_bytes: Some(1_000_000_000),
+        max_containers: Some(3),
+        retention,
+    }
+}
+
 fn full() -> Vec<Change> {
     let reference = |name: &str, text: &str| (name.to_owned(), EnvValue::Reference(text.to_owned()));
     let plain = |name: &str, text: &str| (name.to_owned(), EnvValue::Plain(text.to_owned()));
@@ -155,8 +178,6 @@ fn full() -> Vec<Change> {
         unknown_senders: UnknownSenders::RequestApproval,
         wirings: vec![WiringSpec { session: SessionMode::AgentShared, ..wiring("main") }],
     };
-    let settings =
-        Settings { default_agent: Some(folder("main")), store_max_bytes: Some(1_000_000_000), max_containers: Some(3) };
     vec![
         Change::PutAgent(folder("main"), main),
         Change::PutAgent(folder("second"), agent("second")),
@@ -164,7 +185,7 @@ fn full() -> Vec<Change> {
         Change::PutUser(other),
         Change::PutChat(family),
         Change::PutChat(slack),
-        Change::PutSettings(settings),
+        Change::PutSettings(full_settings()),
     ]
 }
 
@@ -205,7 +226,24 @@ const BAD: &[(&str, usize, &str)] = &[
     ("[channels.terminal]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "the channel `terminal` is always there"),
     ("[channels.\"a:b\"]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "contains `:` or `/`"),
     ("channels = 1", 2, "`channels` must have tables with names"),
-    ("\n[retention]\nbodies = 1", 3, "`retention` is not yet possible"),
+    ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
+    (
+        "\n[retention]\nbodies = 0",
+        4,
+        "`retention.bodies` cannot be 0; write days like \"90d\", from 1 to 36500, or \"forever\"",
+    ),
+    ("[retention]\njournal = \"5 days\"", 3, "`retention.journal` cannot be \"5 days\"; write days like"),
+    ("[retention]\ndrops = \"-5d\"", 3, "`retention.drops` cannot be \"-5d\""),
+    ("[retention]\ndrops = \"+5d\"", 3, "`retention.drops` cannot be \"+5d\""),
+    ("[retention]\ndrops = \"d\"", 3, "`retention.drops` cannot be \"d\""),
+    ("[retention]\nattachments = true", 3, "`retention.attachments` cannot be boolean"),
+    ("[retention]\nattachments = \"99999d\"", 3, "`retention.attachments` cannot be \"99999d\""),
+    (
+        "[retention]\ndedup = \"29d\"",
+        3,
+        "`retention.dedup` cannot be \"29d\"; write days like \"90d\", from 30 to 36500",
+    ),
+    ("[retention]\nbodie = \"5d\"", 3, "unknown key `bodie` in [retention]; did you mean `bodies`?"),
     ("max_container = 3", 2, "unknown key `max_container` in the top of the file; did you mean `max_containers`?"),
     ("[[agent]]\nfolder = \"a\"", 2, "unknown key `agent` in the top of the file; did you mean `agents`?"),
     ("time_zone = 1", 2, "did you mean `timezone`?"),

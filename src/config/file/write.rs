@@ -7,6 +7,7 @@ use super::{SCHEMA, section};
 use crate::config::env::is_env_name;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{AgentSettings, Engage, EnvValue, Folder};
+use crate::model::retention::Retention;
 
 /// A value as the file says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,6 +153,17 @@ impl Fields {
         }
         if let Some(number) = settings.max_containers {
             fields.plain("max_containers", number);
+        }
+        let Retention { bodies, journal, attachments, dedup, drops } = settings.retention;
+        let kinds = [
+            ("bodies", bodies),
+            ("journal", journal),
+            ("attachments", attachments),
+            ("dedup", dedup),
+            ("drops", drops),
+        ];
+        for (kind, keep) in kinds {
+            fields.line(&format!("retention.{kind}"), keep.map(|keep| keep.to_string()).as_deref());
         }
         fields
     }

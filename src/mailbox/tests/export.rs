@@ -69,7 +69,7 @@ fn context(version: u64, incarnation: u32) -> ContextView {
     }
 }
 
-fn message(seq: u64) -> ExportedMessage {
+pub(super) fn message(seq: u64) -> ExportedMessage {
     ExportedMessage {
         seq,
         id: MessageId::new(seq * 10),
@@ -80,6 +80,16 @@ fn message(seq: u64) -> ExportedMessage {
         content: RawJson::trusted(r#"{"text":"hello","sender":"Ann"}"#.to_owned()),
         attachments: Vec::new(),
     }
+}
+
+/// An addition to the mailbox.
+pub(super) fn export_of(messages: Vec<ExportedMessage>) -> Export {
+    Export { session: SESSION, context: Some(context(1, 1)), messages, replies: Vec::new(), exact: false }
+}
+
+/// The same, and nothing else may be there.
+pub(super) fn exact(export: Export) -> Export {
+    Export { exact: true, ..export }
 }
 
 fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<(), Error> {

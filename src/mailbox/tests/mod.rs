@@ -3,6 +3,7 @@
 mod collect;
 mod discard;
 mod export;
+mod files;
 mod laws;
 mod observe;
 mod paths;
@@ -15,6 +16,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -22,12 +24,13 @@ use crate::model::effect::Discard;
 use crate::model::id::SessionId;
 use crate::model::mailbox::{Answer, Collection, Found, Record};
 
-use super::{Collected, Mailboxes};
+use super::{Blobs, Collected, Mailboxes};
 
 /// An install with one session, and something outside of it that nobody may touch.
 pub(super) struct Place {
     root: tempfile::TempDir,
     pub(super) mailboxes: Mailboxes,
+    pub(super) blobs: Arc<Blobs>,
     before: BTreeMap<PathBuf, String>,
 }
 
@@ -42,10 +45,11 @@ impl Place {
         fs::write(outside.join("secret.json"), SECRET).unwrap();
         fs::write(outside.join("directory/4.1.completed.json"), ack(4, 1, "completed", &[])).unwrap();
         fs::write(outside.join("directory/a.json"), said("a", 1, 5, false)).unwrap();
-        let mailboxes = Mailboxes::open(&root.path().join("sessions"), "in1").unwrap();
+        let blobs = Arc::new(Blobs::open(&root.path().join("files")).unwrap());
+        let mailboxes = Mailboxes::open(&root.path().join("sessions"), Arc::clone(&blobs), "in1").unwrap();
         mailboxes.prepare(SESSION).unwrap();
         let before = snapshot(&outside);
-        Self { root, mailboxes, before }
+        Self { root, mailboxes, blobs, before }
     }
 
     pub(super) fn outside(&self) -> PathBuf {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Check;
-use crate::model::id::AgentId;
-use crate::model::message::{Due, Message, MessageState};
-use crate::state::{ForeignKey, Result};
+use crate::model::id::{AgentId, BodyId};
+use crate::model::message::{Body, Due, Message, MessageState};
+use crate::state::{ForeignKey, Result, Text};
 
 /// Where a message waits, according to its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,37 @@ pub(super) fn states(check: &mut Check<'_, '_>) -> Result<()> {
         },
         |(_, id), ()| *id,
     )
+}
+
+/// Messages are found by what they say, and files by the bodies that need them.
+pub(super) fn bodies(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.agree(
+        &db.messages,
+        &db.messages_by_body,
+        |id, message| Some(((message.body, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.each(&db.bodies, |check, id, body| {
+        for key in blobs_of(id, &body) {
+            if check.look_up(&db.blobs, &key)?.is_none() {
+                check.report(&db.blobs, &key, format!("missing for bodies {id}"));
+            }
+        }
+        Ok(())
+    })?;
+    check.each(&db.blobs, |check, key, ()| {
+        let body = check.look_up(&db.bodies, &key.1)?;
+        if !body.is_some_and(|body| blobs_of(key.1, &body).contains(&key)) {
+            check.report(&db.blobs, &key, "left over: no row of bodies has it");
+        }
+        Ok(())
+    })
+}
+
+fn blobs_of(id: BodyId, body: &Body) -> Vec<(Text, BodyId)> {
+    let blobs = body.attachments.iter().filter_map(|file| file.blob.as_ref().ok());
+    blobs.filter_map(|blob| Some((Text::new(blob.as_str()).ok()?, id))).collect()
 }
 
 /// Counts per agent are exact, and no row is kept for nothing.

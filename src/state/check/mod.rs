@@ -55,6 +55,7 @@ const FAMILIES: &[Family] = &[
     approvals::held,
     approvals::asked,
     messages::states,
+    messages::bodies,
     messages::backlog,
     messages::references,
     messages::seen,

@@ -264,6 +264,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         let (id, message) = message(number, state, trigger);
         db.messages.put(txn, &id, &message)?;
         db.messages_by_session.put(txn, &(SESSION, message.seq), &id)?;
+        db.messages_by_body.put(txn, &(message.body, id), &())?;
     }
     let row = |n: u64| ((SESSION, n * 2), MessageId::new(n));
     db.ready.put(txn, &row(2).0, &row(2).1)?;
@@ -432,6 +433,7 @@ fn asked(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    db.swept.put(txn, &Text::new("bodies")?, &Number(0))?;
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 9)?;

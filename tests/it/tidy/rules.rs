@@ -93,7 +93,10 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("hearth_wire"),
         within: "src/",
-        places: &[("src/mailbox/", "the host's side of the contract")],
+        places: &[
+            ("src/mailbox/", "the host's side of the contract"),
+            ("src/channel/attachments.rs", "names given there are names of files in the mailbox"),
+        ],
         why: "wire types never travel further in than the mailbox",
     },
     Ban {

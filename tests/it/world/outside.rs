@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth::model::content::RawJson;
+use hearth::model::content::{BlobId, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
 use hearth::model::effect::{Effect, Export, ExportedMessage, Settled};
 use hearth::model::id::{OutboundId, SessionId};
@@ -45,6 +45,10 @@ pub(crate) struct Outside {
     pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
     pub(crate) startable: bool,
+    /// Files to send that were released.
+    pub(crate) released: Vec<String>,
+    /// Files of the store of files that nobody needs any more.
+    pub(crate) unneeded: Vec<BlobId>,
     seen: BTreeSet<OutboundId>,
 }
 
@@ -64,6 +68,8 @@ impl Default for Outside {
             direct: Box::new(|user| Some(Ok(user.handle().clone()))),
             opened: Vec::new(),
             startable: true,
+            released: Vec::new(),
+            unneeded: Vec::new(),
             seen: BTreeSet::new(),
         }
     }
@@ -113,6 +119,14 @@ impl Outside {
                 vec![]
             }
             Effect::Typing(..) | Effect::Reconnect(_) => vec![],
+            Effect::Release(_, files) => {
+                self.released.extend(files);
+                vec![]
+            }
+            Effect::Unneeded(files) => {
+                self.unneeded.extend(files);
+                vec![]
+            }
             Effect::Continue(rest) => vec![Input::Continue(rest)],
         }
     }

@@ -108,6 +108,8 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         Effect::Subscribe(at) => format!("subscribe to {}/{} {:?}", at.channel, at.platform_id, at.thread),
         Effect::Typing(session, at) => format!("typing of {session} in {}/{}", at.channel, at.platform_id),
         Effect::Reconnect(channel) => format!("reconnect {channel}"),
+        Effect::Release(session, files) => format!("release {session} {files:?}"),
+        Effect::Unneeded(files) => format!("remove {} files", files.len()),
         Effect::Continue(rest) => format!("continue {rest:?}"),
     }
 }

@@ -104,7 +104,7 @@ impl Provider for Program {
         while let Heard::Line(line) = running.process.hear(Duration::ZERO) {
             between_turns(&line, report, &self.roots.group)?;
         }
-        running.process.tell(request(running.turns, turn, report.continuation()).to_string());
+        running.process.tell(request(running.turns, turn, &self.roots, report.continuation()).to_string());
         loop {
             report.check()?;
             match running.process.hear(SLICE) {
@@ -121,12 +121,13 @@ impl Provider for Program {
     }
 }
 
-fn request(number: u64, turn: &Turn, continuation: Option<String>) -> Value {
+fn request(number: u64, turn: &Turn, roots: &Roots, continuation: Option<String>) -> Value {
     let context = &turn.context;
     let mut request = json!({
         "type": "turn",
         "turn": number,
         "session": context.session,
+        "session_dir": roots.session,
         "agent": context.agent,
         "prompt": turn.prompt,
         "system": instructions(context),

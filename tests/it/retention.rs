@@ -1,0 +1,304 @@
+//! What is not kept for ever: what goes when, and what stays because something needs it.
+
+use hearth::channel::event;
+use hearth::model::content::BlobId;
+use hearth::model::id::{BodyId, MessageId, OutboundId, SessionId};
+use hearth::model::mailbox::{KeptFile, Said, Target};
+use hearth::model::message::{Due, MessageState};
+use hearth::model::policy::Policy;
+use hearth::model::report::{Outcome, Reply};
+use hearth::model::{Input, Millis};
+
+use crate::world::outside::{claim, end, mid_turn, said};
+use crate::world::{ONE, World, event_in};
+
+const S: SessionId = SessionId::new(1);
+const DAY: i64 = 24 * 60 * 60 * 1_000;
+
+/// An event with a file whose bytes have this digest.
+fn with_file(id: &str, digest: u8) -> Input {
+    let more = r#""senderId":"ann","attachments":[{"name":"a.png","data":"eA=="}]"#;
+    let json = event_in(("net", "C", None), (id, "see", more), "");
+    let arrived = event::read(json.as_bytes()).unwrap();
+    let event = arrived.keep(|_| Ok::<_, ()>(Ok(BlobId::of_digest(&[digest; 32])))).unwrap();
+    Input::Inbound(Box::new(event))
+}
+
+fn plain(id: &str) -> Input {
+    Input::Inbound(Box::new(event::parse(event_in(("net", "C", None), (id, "x", ""), "").as_bytes()).unwrap()))
+}
+
+/// An answer with a file.
+fn with_kept(number: u64) -> Said {
+    let attachment = hearth::model::content::Attachment {
+        name: "r.pdf".to_owned(),
+        size: 1,
+        mime: None,
+        blob: Ok(BlobId::of_digest(&[9; 32])),
+    };
+    let kept = format!("se1/kept/1.out-1-{number}/r.pdf");
+    Said { files: vec![KeptFile { kept, attachment }], ..said(number, 1, Some(2), Target::Reply) }
+}
+
+/// One message with a file, answered with a file; nothing runs any more.
+fn answered() -> World {
+    let mut world = World::of(ONE);
+    world.put(with_file("m1", 1));
+    world.settle();
+    let written = world.outside.write(S, vec![claim(2, 1), mid_turn(with_kept(3)), end(2, 1, vec![])]);
+    world.put(written);
+    world.settle();
+    let gone = world.outside.end(S, 1, hearth::model::incarnation::Exit::Code(0));
+    world.put(gone);
+    world.settle();
+    world.sweep();
+    world.settle();
+    world
+}
+
+fn days(world: &mut World, days: i64) {
+    world.step_clock(days * DAY);
+}
+
+/// Sweeps until nothing is due any more; how often something was.
+fn sweep_all(world: &mut World) -> usize {
+    for sweeps in 0..1_000 {
+        let Reply::Swept(caused) = world.put(Input::Sweep(world.outside.observations())) else { panic!() };
+        world.settle();
+        if !caused.iter().any(|one| ["expire", "remove", "release"].contains(&one.what)) {
+            return sweeps;
+        }
+    }
+    panic!("there is always something due");
+}
+
+/// Rows of: journal, refusals, bodies, files, outgoing messages, remembered ids.
+fn counts(world: &World) -> [u64; 6] {
+    world.read(|db, txn| {
+        Ok([
+            db.journal.len(txn)?,
+            db.dropped.len(txn)?,
+            db.bodies.len(txn)?,
+            db.blobs.len(txn)?,
+            db.outbound.len(txn)?,
+            db.seen.len(txn)?,
+        ])
+    })
+}
+
+fn blob_of(world: &World, id: u64) -> Result<BlobId, String> {
+    world.read(|db, txn| Ok(db.bodies.require(txn, &BodyId::new(id))?.attachments[0].blob.clone()))
+}
+
+#[test]
+fn everything_goes_in_its_time() {
+    let mut world = answered();
+    world.inject(&event_in(("net", "C", None), ("refused", "x", ""), "").replace("\"C\"", "\"elsewhere\""));
+    let mention = event_in(("net", "D", None), ("m2", "x", ""), r#""isMention":true"#);
+    world.inject(&mention);
+    let [journal, drops, ..] = counts(&world);
+    assert!(journal > 0 && drops == 1, "{journal} {drops}");
+    days(&mut world, 29);
+    assert_eq!(sweep_all(&mut world), 0);
+    let before = world.text();
+    world.sweep();
+    assert_eq!(world.text(), before, "nothing due, nothing written");
+    days(&mut world, 2);
+    assert_eq!(sweep_all(&mut world), 1);
+    // The answer, the body and what is remembered of it stay; what was refused is forgotten.
+    assert_eq!(counts(&world), [0, 0, 1, 0, 1, 1]);
+    assert_eq!(blob_of(&world, 1), Err("expired".to_owned()));
+    assert_eq!(world.outside.unneeded, [BlobId::of_digest(&[1; 32])]);
+    assert_eq!(world.outside.released, ["se1/kept/1.out-1-3/r.pdf"]);
+    days(&mut world, 148);
+    assert_eq!(sweep_all(&mut world), 0, "179 days");
+    assert_eq!(world.inject(&event_in(("net", "C", None), ("m1", "again", ""), "")).outcome, Outcome::Duplicate);
+    days(&mut world, 2);
+    assert_eq!(sweep_all(&mut world), 1);
+    assert_eq!(counts(&world), [0, 0, 0, 0, 0, 0]);
+    let state = world.state_of(MessageId::new(1));
+    assert!(matches!(state, MessageState::Completed { .. }), "the message's own row stays: {state:?}");
+    world.assert_sound();
+    let again = world.inject(&event_in(("net", "C", None), ("m1", "again", ""), ""));
+    assert_eq!(again.outcome, Outcome::Routed, "nobody remembers it");
+}
+
+#[test]
+fn what_is_needed_stays_until_it_is_over() {
+    let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"^!\"\nignored = \"accumulate\""));
+    world.put(with_file("m1", 1));
+    days(&mut world, 400);
+    world.put(plain("m2"));
+    for _ in 0..3 {
+        sweep_all(&mut world);
+        days(&mut world, 1);
+    }
+    assert_eq!(world.state_of(MessageId::new(1)), MessageState::Pending(Due::Now));
+    assert_eq!(counts(&world)[2..4], [2, 1], "a message that waits keeps its body and its file");
+    assert!(blob_of(&world, 1).is_ok());
+    sweep_all(&mut world);
+    let before = world.text();
+    world.sweep();
+    assert_eq!(world.text(), before, "what is passed over is not looked at again all day");
+    // Its turn comes after all.
+    world.inject(&event_in(("net", "C", None), ("m3", "!go", ""), ""));
+    world.settle();
+    let written = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![])]);
+    world.put(written);
+    world.settle();
+    sweep_all(&mut world);
+    days(&mut world, 1);
+    sweep_all(&mut world);
+    assert_eq!(counts(&world)[2..4], [2, 0]);
+    assert_eq!(world.outside.unneeded, [BlobId::of_digest(&[1; 32])]);
+}
+
+#[test]
+fn a_file_goes_with_the_last_message_that_needs_it() {
+    let mut world = answered();
+    days(&mut world, 20);
+    world.put(with_file("m2", 1));
+    world.settle();
+    let written = world.outside.write(S, vec![claim(4, 2), end(4, 2, vec![])]);
+    world.put(written);
+    world.settle();
+    days(&mut world, 15);
+    sweep_all(&mut world);
+    assert_eq!((blob_of(&world, 1).is_ok(), blob_of(&world, 2).is_ok()), (false, true));
+    assert!(world.outside.unneeded.is_empty());
+    days(&mut world, 20);
+    sweep_all(&mut world);
+    assert_eq!(world.outside.unneeded, [BlobId::of_digest(&[1; 32])]);
+}
+
+#[test]
+fn the_file_says_how_long() {
+    let mut world = answered();
+    world.apply("[retention]\nbodies = \"forever\"\njournal = 5\nattachments = \"forever\"\ndrops = \"1d\"");
+    let journal = counts(&world)[0];
+    days(&mut world, 4);
+    assert_eq!((sweep_all(&mut world), counts(&world)[0]), (0, journal));
+    days(&mut world, 2);
+    sweep_all(&mut world);
+    assert_eq!(counts(&world), [0, 0, 1, 1, 1, 1]);
+    days(&mut world, 10_000);
+    assert_eq!((sweep_all(&mut world), counts(&world)), (0, [0, 0, 1, 1, 1, 1]));
+    // Bodies that go sooner than what is remembered of them leave that behind for its time.
+    world.apply("[retention]\nbodies = \"7d\"\ndedup = \"20000d\"");
+    sweep_all(&mut world);
+    assert_eq!(counts(&world), [0, 0, 0, 0, 0, 1]);
+    world.apply("[retention]\nbodies = \"7d\"");
+    sweep_all(&mut world);
+    assert_eq!(counts(&world)[5], 0);
+}
+
+/// A clock that was ahead: nothing goes because of it when it is right again, and everything goes in its time.
+#[test]
+fn a_clock_that_is_set_back() {
+    let mut world = answered();
+    world.apply("[retention]\nbodies = \"forever\"");
+    days(&mut world, 40);
+    sweep_all(&mut world);
+    days(&mut world, -60);
+    world.put(with_file("m2", 2));
+    world.settle();
+    sweep_all(&mut world);
+    assert!(blob_of(&world, 2).is_ok());
+    world.assert_sound();
+}
+
+#[test]
+fn a_sweep_removes_a_slice() {
+    let policy = Policy { retention_rows: 10, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    world.apply(ONE);
+    for number in 0..35 {
+        world.inject(&event_in(("net", "C", None), (&format!("m{number}"), "x", ""), ""));
+        world.inject(&event_in(("net", "D", None), (&format!("d{number}"), "x", ""), r#""isMention":true"#));
+        world.lose_effects();
+        world.pass(Millis::new(7));
+    }
+    days(&mut world, 31);
+    let drops = |world: &World| counts(world)[1];
+    assert_eq!(drops(&world), 35);
+    world.sweep();
+    assert_eq!(drops(&world), 25);
+    world.lose_effects();
+    sweep_all(&mut world);
+    assert_eq!((drops(&world), counts(&world)[5]), (0, 35), "those that were stored are remembered");
+}
+
+/// A message that cannot be delivered for long, or an answer for a far day, keeps its file.
+#[test]
+fn what_still_has_to_go_out_keeps_its_files() {
+    let mut world = World::of(ONE);
+    world.outside.channel = Box::new(|_| Some(hearth::model::delivery::DeliveryResult::Absent));
+    world.put(with_file("m1", 1));
+    world.settle();
+    let written = world.outside.write(S, vec![claim(2, 1), mid_turn(with_kept(3)), end(2, 1, vec![])]);
+    world.put(written);
+    world.settle();
+    days(&mut world, 400);
+    sweep_all(&mut world);
+    assert!(world.outside.released.is_empty());
+    let state = world.outbound(OutboundId::new(1)).state;
+    assert!(matches!(state, hearth::model::delivery::OutState::Waiting { .. }), "{state:?}");
+    world.assert_sound();
+}
+
+/// What was decided goes with the journal; what is open stays, whatever is behind it.
+#[test]
+fn decisions_and_questions_go_when_they_are_over() {
+    use hearth::model::approval::{Approval, ApprovalState, Decider, Matters, Question, QuestionState};
+    use hearth::model::id::{ApprovalId, QuestionId};
+    let mut world = answered();
+    let now = world.now().wall;
+    let place = world.message(MessageId::new(1)).reply.unwrap();
+    let approval = |state| Approval {
+        about: Matters::CreateAgent { session: S, name: "x".into(), instructions: None },
+        state,
+        approver: None,
+        nonce: 1,
+        options: vec![],
+        card: None,
+        due: now,
+        expires: now,
+        created: now,
+    };
+    let question = |state| Question {
+        session: S,
+        incarnation: 1,
+        request: "r".into(),
+        to: place.clone(),
+        title: String::new(),
+        body: String::new(),
+        options: vec![],
+        nonce: 1,
+        card: None,
+        state,
+        expires: now,
+        created: now,
+    };
+    let decided = || ApprovalState::Approved { by: Decider::Operator, at: now };
+    let expired = || QuestionState::Expired { why: String::new(), at: now };
+    let filled = world.store().write(|db, txn| {
+        for state in [decided(), decided(), ApprovalState::Rejected { by: Decider::Operator, at: now }] {
+            let id: ApprovalId = db.allocate(txn)?;
+            db.approvals.put(txn, &id, &approval(state))?;
+        }
+        for state in [expired(), expired()] {
+            let id: QuestionId = db.allocate(txn)?;
+            db.questions.put(txn, &id, &question(state))?;
+        }
+        Ok::<_, hearth::state::Error>(())
+    });
+    filled.unwrap();
+    world.assert_sound();
+    let left = |world: &World| world.read(|db, txn| Ok((db.approvals.len(txn)?, db.questions.len(txn)?)));
+    days(&mut world, 29);
+    sweep_all(&mut world);
+    assert_eq!(left(&world), (3, 2));
+    days(&mut world, 2);
+    sweep_all(&mut world);
+    assert_eq!(left(&world), (0, 0));
+}
