@@ -79,14 +79,6 @@ fn blobs_of(body: &Body) -> BTreeSet<BlobId> {
     body.attachments.iter().filter_map(|file| file.blob.as_ref().ok().cloned()).collect()
 }
 
-/// Removes what an event said: nobody has it, and nobody waits for it. Returns files that nobody needs any more.
-pub(super) fn remove_body(cx: &Cx<'_>, txn: &mut Write<'_>, id: BodyId) -> Result<Vec<BlobId>> {
-    match cx.db.bodies.get(txn, &id)? {
-        Some(body) => remove_files(cx, txn, (id, body), Removed::Body),
-        None => Ok(Vec::new()),
-    }
-}
-
 /// Stores a message that may go to its agent now.
 pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Result<MessageId> {
     let id: MessageId = cx.db.allocate(txn)?;

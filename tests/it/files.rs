@@ -123,7 +123,7 @@ fn files_of_refused_events_go_at_once() {
     stranger["message"]["isMention"] = true.into();
     stranger["message"]["content"]["attachments"] = json!([{"name": "a", "data": b64(b"one")}]);
     let told = host.done(&["inject"], stranger.to_string().as_bytes());
-    assert!(told.contains("no_agent_wired"), "{told}");
+    assert!(told.contains("nobody_to_ask"), "{told}");
     wait_for("its file to go", || stored(&host.data()).is_empty().then_some(()));
     host.done(&["inject"], &with_files("m2", json!([{"name": "a", "data": b64(b"one")}])));
     assert_eq!(host.wait_said(1), [format!("a {}", digest(b"one"))]);

@@ -56,7 +56,7 @@ pub(in crate::engine) fn unheard(
     }
     if let Some(id) = cx.db.approvals_by_chat.get(txn, &chat_id)? {
         // The card goes on naming whom it named: an answer to it lets nobody else in.
-        held::drop_all(cx, txn, (id, chat_id), Reason::Superseded)?;
+        held::drop_all(cx, txn, (id, chat_id), Reason::Superseded, effects)?;
         return Ok(Unheard::Held(id));
     }
     if was_ignored(cx, txn, chat_id)? {
@@ -94,7 +94,7 @@ pub(super) fn decided(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects:
         // Nothing of it is kept: a later message asks again.
         let rejected = ApprovalState::Rejected { by: choice.by, at: cx.now.wall };
         outcome::finish(cx, txn, choice.id, (rejected, &choice.option.chosen), effects)?;
-        held::drop_all(cx, txn, (choice.id, chat), Reason::Rejected)?;
+        held::drop_all(cx, txn, (choice.id, chat), Reason::Rejected, effects)?;
         return Ok(Ok(choice.option.chosen));
     }
     if value == NEW_AGENT {

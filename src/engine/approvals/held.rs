@@ -1,11 +1,12 @@
 //! Messages that wait for a decision. Each is in exactly one place: here, with agents, or among what was dropped.
 
+use crate::engine::messages::Removed;
 use crate::engine::replay::{Waiting, give_up, replay};
 use crate::engine::{Cx, Result, messages};
 use crate::model::approval::Held;
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId};
-use crate::model::message::Reason;
+use crate::model::message::{Body, Reason};
 use crate::state::Write;
 
 /// Stores that a message waits.
@@ -60,7 +61,7 @@ pub(super) fn settle(
             cx.db.held.put(txn, &(id, body_id), &held)?;
             continue;
         }
-        let_go(cx, txn, (id, body_id), kept)?;
+        let_go(cx, txn, (id, body_id, body), kept, effects)?;
     }
     Ok(())
 }
@@ -76,7 +77,7 @@ pub(super) fn route_all(
         let body = cx.db.bodies.require(txn, &body_id)?;
         let waiting = Waiting { chat, body: (body_id, &body), held: &held };
         let kept = replay(cx, txn, &waiting, None, effects)?;
-        let_go(cx, txn, (id, body_id), kept)?;
+        let_go(cx, txn, (id, body_id, body), kept, effects)?;
     }
     Ok(())
 }
@@ -87,19 +88,33 @@ pub(super) fn drop_all(
     txn: &mut Write<'_>,
     (id, chat): (ApprovalId, ChatId),
     reason: Reason,
+    effects: &mut Vec<Effect>,
 ) -> Result<()> {
     for ((_, body_id), held) in cx.db.held.collect_prefix(txn, &id, usize::MAX)? {
         let body = cx.db.bodies.require(txn, &body_id)?;
         let only = if let [only] = held.agents.as_slice() { Some(*only) } else { None };
         let waiting = Waiting { chat, body: (body_id, &body), held: &held };
         give_up(cx, txn, &waiting, (only, reason))?;
-        let_go(cx, txn, (id, body_id), held.heard)?;
+        let_go(cx, txn, (id, body_id, body), held.heard, effects)?;
     }
     Ok(())
 }
 
-/// A message does not wait any more; what nobody has is not kept. Its files go with the next walk over the store of files.
-fn let_go(cx: &Cx<'_>, txn: &mut Write<'_>, key: (ApprovalId, BodyId), kept: bool) -> Result<()> {
-    cx.db.held.delete(txn, &key)?;
-    if kept { Ok(()) } else { messages::remove_body(cx, txn, key.1).map(drop) }
+/// A message does not wait any more; what nobody has is not kept.
+fn let_go(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, body_id, body): (ApprovalId, BodyId, Body),
+    kept: bool,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    cx.db.held.delete(txn, &(id, body_id))?;
+    if kept {
+        return Ok(());
+    }
+    let unneeded = messages::remove_files(cx, txn, (body_id, body), Removed::Body)?;
+    if !unneeded.is_empty() {
+        effects.push(Effect::Unneeded(unneeded));
+    }
+    Ok(())
 }

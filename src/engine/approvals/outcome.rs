@@ -114,7 +114,7 @@ fn lapse(
     let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
     match &approval.about {
         Matters::Sender { chat, .. } | Matters::Channel { chat, .. } => {
-            held::drop_all(cx, txn, (id, *chat), reason)?;
+            held::drop_all(cx, txn, (id, *chat), reason, effects)?;
         }
         Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
             requests::denied(cx, txn, (id, &approval), why, effects)?;

@@ -85,7 +85,7 @@ pub(super) fn decided(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects:
             // Nothing of it is kept: the next message asks again.
             let rejected = ApprovalState::Rejected { by: choice.by, at: cx.now.wall };
             outcome::finish(cx, txn, choice.id, (rejected, &choice.option.chosen), effects)?;
-            held::drop_all(cx, txn, (choice.id, about.chat), Reason::Rejected)?;
+            held::drop_all(cx, txn, (choice.id, about.chat), Reason::Rejected, effects)?;
             Ok(Ok(choice.option.chosen))
         }
         other => Ok(Err(format!("`{other}` is no answer to this."))),
