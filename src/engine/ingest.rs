@@ -137,6 +137,16 @@ impl Intake {
         journal::of_session(cx, txn, self.session, event)
     }
 
+    /// Refuses an acknowledgement of a message that is not there. No later message gets its position, because the same file
+    /// may be found again then and must not mean anything.
+    fn refuse_position(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, file: String, seq: u64) -> Result<()> {
+        let last = sessions::load(cx, txn, self.session)?.map_or(seq, |row| row.last_number);
+        if seq > last && seq <= last.saturating_add(outbox::NUMBER_JUMP_MAX) {
+            sessions::update(cx, txn, self.session, |row| row.last_number = seq)?;
+        }
+        self.refuse(cx, txn, file, format!("the session has no message {seq}"))
+    }
+
     /// The incarnation did something. A file that is found again is nothing that happened.
     fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, claimed: bool) -> Result<()> {
         let key = (self.session, number);
@@ -153,7 +163,7 @@ impl Intake {
     fn claim(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, seq: u64, incarnation: u32) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}.processing.json");
-            self.refuse(cx, txn, file, format!("the session has no message {seq}"))?;
+            self.refuse_position(cx, txn, file, seq)?;
             return Ok(false);
         };
         let waits = matches!(message.state, MessageState::Pending(_));
@@ -176,7 +186,7 @@ impl Intake {
     ) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}.{}.json", if error.is_some() { "failed" } else { "completed" });
-            self.refuse(cx, txn, file, format!("the session has no message {seq}"))?;
+            self.refuse_position(cx, txn, file, seq)?;
             return Ok(false);
         };
         self.over.push(seq);

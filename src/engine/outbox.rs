@@ -260,7 +260,7 @@ fn index_reply(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, outbound: &Outb
 /// Highest number an agent may use; the wire writes numbers with 16 digits.
 const NUMBER_MAX: u64 = 1_000_000_000_000_000;
 /// How far a number may be above the last one of its session: an agent must not use up the numbers.
-const NUMBER_JUMP_MAX: u64 = 1_000_000;
+pub(super) const NUMBER_JUMP_MAX: u64 = 1_000_000;
 
 fn number_problem(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, number: u64) -> Result<Option<String>> {
     if number.is_multiple_of(2) || number >= NUMBER_MAX {
