@@ -279,6 +279,7 @@ const MIME_EXTENSIONS: &[(&str, &str)] = &[
     ("text/plain", "txt"),
     ("application/json", "json"),
     ("application/zip", "zip"),
+    ("application/x-tgsticker", "tgs"),
 ];
 
 const KIND_EXTENSIONS: &[(&str, &str)] = &[
