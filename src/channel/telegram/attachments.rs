@@ -100,7 +100,8 @@ async fn kept(id: &str, api: &Api, intake: &dyn Intake, places: &Semaphore) -> R
     let _place = places.acquire().await.map_err(|error| error.to_string())?;
     let bytes = fetch(id, api).await.map_err(|failure| failure.to_string())?;
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    Ok((intake.keep(bytes).await?, size))
+    // What people wrote to the bot does not wait for the room of one file.
+    Ok((intake.keep(bytes).await.map_err(|no_room| no_room.to_string())??, size))
 }
 
 async fn fetch(id: &str, api: &Api) -> Result<Vec<u8>, Failure> {

@@ -60,8 +60,9 @@ impl Intake for Engine {
         })
     }
 
-    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
-        Box::pin(async { Err("no".to_owned()) })
+    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
+        let not = self.not.lock().unwrap().clone();
+        Box::pin(async { not.map_or(Ok(Err("no".to_owned())), Err) })
     }
 
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
@@ -383,6 +384,17 @@ async fn what_cannot_be_taken_now_may_come_again() {
     *world.engine.not.lock().unwrap() = None;
     assert_eq!(world.post("/v1/events", body.as_bytes()).await.0, 200);
     assert_eq!(world.engine.events.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_whose_file_has_no_room_may_come_again() {
+    let world = World::start(vec![]).await;
+    let mut file = event("m1");
+    file["message"]["content"] = json!({"text": "see", "attachments": [{"name": "a", "data": "eA=="}]});
+    let body = file.to_string();
+    *world.engine.not.lock().unwrap() = Some(NotTaken::Later("no room".to_owned()));
+    assert_eq!(world.post("/v1/events", body.as_bytes()).await, (503, json!({"error": "no room"})));
+    assert!(world.engine.events.lock().unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

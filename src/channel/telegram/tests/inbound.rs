@@ -146,7 +146,7 @@ fn a_file_that_cannot_be_had_says_why_and_its_message_is_taken() {
     bench.server.happens(document(50, json!({"file_id": "kept", "file_name": "a"})));
     bench.until("it is taken", || bench.taken().last().map(String::as_str) == Some("50"));
     let blob = bench.heard(|heard| heard.events.last().unwrap().attachments[0].blob.clone());
-    assert_eq!(blob, Err("the disk is full".to_owned()));
+    assert_eq!(blob, Err("not now: the disk is full".to_owned()));
 }
 
 /// Ann presses a button.
