@@ -116,7 +116,7 @@ fn a_token_that_is_not_taken_is_shown_and_answers_wait_until_it_is() {
 }
 
 /// An agent that says what is in the files it is given and sends one, edits what it said, and reacts to what it was told.
-const PROGRAM: &str = r#"
+pub(crate) const PROGRAM: &str = r#"
 import json, os, sys
 def say(**what):
     print(json.dumps(dict(what, type="say")), flush=True)
