@@ -651,7 +651,7 @@ async fn work_is_shown_until_the_answer_is_there_or_the_message_ended() {
     world.receiving.next(status("501 No", "", ""));
     world.webhook.typing(SessionId::new(1), &place);
     wait(|| (shown() == 4).then_some(())).await;
-    tokio::time::sleep(typing::AGAIN + Duration::from_millis(500)).await;
+    tokio::time::sleep(super::super::signs::AGAIN + Duration::from_millis(500)).await;
     assert_eq!(shown(), 4);
 }
 
