@@ -232,3 +232,28 @@ fn what_a_dead_daemon_may_have_said_is_marked_when_it_is_said_again() {
     host.check();
     host.stop();
 }
+
+/// The few lines of the README that lead from an empty directory to a bot that answers.
+#[test]
+fn the_short_way_to_telegram() {
+    let mut host = Host::new();
+    let server = FakeTelegram::start();
+    std::fs::write(host.path("bot-token"), format!("{TOKEN}\n")).unwrap();
+    let (token, url) = (host.path("bot-token"), server.url());
+    host.done(&["chat", "hello"], b"");
+    host.start();
+    host.apply(&format!(
+        "schema = 1\n[channels.telegram]\ntoken = \"file:{}\"\nbase_url = \"{url}\"\n",
+        token.display()
+    ));
+    server.happens(typed(7, "hello"));
+    wait_for("the question who listens", || host.done(&["approvals", "list"], b"").contains("ap1").then_some(()));
+    host.done(&["approvals", "approve", "ap1"], b"");
+    assert_eq!(wait_shown(&server, 1), ["echo: hello"]);
+    host.done(&["roles", "grant", "telegram:9", "owner"], b"");
+    server.happens(typed(8, "more"));
+    assert_eq!(wait_shown(&server, 2), ["echo: hello", "echo: more"]);
+    wait_delivered(&host, 2);
+    host.check();
+    assert_eq!(host.stop().code, Some(0));
+}
