@@ -13,7 +13,7 @@ use hearth_wire::limits::{FILE_BYTES, FILES_PER_MESSAGE, NAME_BYTES};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::intake::Intake;
+use super::intake::{Intake, NotTaken};
 use crate::model::content::{Attachment, BlobId};
 use crate::model::input::InboundEvent;
 use crate::model::time::Timestamp;
@@ -59,12 +59,15 @@ impl Arrived {
     }
 
     /// As [`Self::keep`], for adapters.
-    pub async fn keep_in(mut self, intake: &dyn Intake) -> InboundEvent {
+    ///
+    /// # Errors
+    /// What [`Intake::keep`] says of the room.
+    pub async fn keep_in(mut self, intake: &dyn Intake) -> Result<InboundEvent, NotTaken> {
         for (at, bytes) in std::mem::take(&mut self.files) {
-            let kept = intake.keep(bytes).await;
+            let kept = intake.keep(bytes).await?;
             self.settle(at, kept);
         }
-        self.event
+        Ok(self.event)
     }
 
     /// The event as it is before its files are stored.
@@ -279,6 +282,7 @@ const MIME_EXTENSIONS: &[(&str, &str)] = &[
     ("text/plain", "txt"),
     ("application/json", "json"),
     ("application/zip", "zip"),
+    ("application/x-tgsticker", "tgs"),
 ];
 
 const KIND_EXTENSIONS: &[(&str, &str)] = &[

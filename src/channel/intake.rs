@@ -41,8 +41,9 @@ pub trait Intake: Send + Sync {
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>>;
 
     /// Puts the bytes of an attachment into the store of files, before the message that names them is handed over. They
-    /// stay there for an hour without it; a message that is handed over again after [`NotTaken::Later`] puts them anew.
-    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>>;
+    /// stay there for an hour without it; a message that is handed over again after [`NotTaken::Later`] puts them anew. The
+    /// inner error says why this file can never be had; [`NotTaken::Later`] that there is no room now.
+    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>>;
 
     /// What became of a delivery; once per delivery.
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult);

@@ -12,6 +12,7 @@ pub mod event;
 mod http;
 pub mod intake;
 mod json;
+mod signs;
 pub mod split;
 pub mod telegram;
 pub mod terminal;

@@ -94,14 +94,14 @@ impl Intake for Door {
         })
     }
 
-    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
+    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
         let (files, engine) = (self.fates.files().clone(), Arc::clone(&self.engine));
         Box::pin(async move {
             let kept = tokio::task::spawn_blocking(move || files.keep(engine.store(), &bytes)).await;
             match kept {
-                Ok(Ok(kept)) => kept,
-                Ok(Err(no_room)) => Err(no_room.to_string()),
-                Err(error) => Err(error.to_string()),
+                Ok(Ok(kept)) => Ok(kept),
+                Ok(Err(no_room)) => Err(NotTaken::Later(no_room.to_string())),
+                Err(error) => Err(NotTaken::Later(error.to_string())),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Records of the tables whose transactions are not built yet: tasks, fires, skip summaries, session-state fields. They have
+//! Records of tables that nothing writes: tasks, fires, skip summaries, session-state fields. They have
 //! their place in the one list of tables from the beginning, so that keys and
 //! references stay stable; their fields may still change until store format 1 is frozen.
 

@@ -95,7 +95,10 @@ impl Receiver {
                 let answer = if is_sign { Some(&"501 No") } else { answers.next() };
                 let answer = answer.copied().unwrap_or("200 OK");
                 if !answer.is_empty() {
-                    let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                    let id = r#"{"messageId": "b1", "platformId": "alone"}"#;
+                    let length = id.len();
+                    let answer =
+                        format!("HTTP/1.1 {answer}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{id}");
                     stream.write_all(answer.as_bytes()).ok();
                 }
             }
@@ -108,7 +111,15 @@ impl Receiver {
     }
 
     fn said(&self) -> Vec<Value> {
-        self.asked.lock().unwrap().iter().filter(|body| body["act"] == "say").cloned().collect()
+        self.did("say")
+    }
+
+    fn did(&self, act: &str) -> Vec<Value> {
+        self.asked.lock().unwrap().iter().filter(|body| body["act"] == act).cloned().collect()
+    }
+
+    fn wait(&self, act: &str) -> Value {
+        wait_for(act, || self.did(act).pop())
     }
 }
 
@@ -289,5 +300,67 @@ fn a_full_store_refuses_and_loses_nothing() {
     let answer = post(listen, SECRET, "/v1/events", &large(full)).unwrap();
     assert_eq!((answer.0, &answer.1["outcome"]), (200, &json!("routed")), "{answer:?}");
     assert_eq!(host.rows("messages").len(), full as usize + 1);
+    host.check();
+}
+
+#[test]
+fn files_edits_and_reactions_go_through_a_bridge() {
+    let mut host = host();
+    let receiver = Receiver::start(&[]);
+    let path = host.path("agent.py");
+    std::fs::write(&path, crate::telegram::PROGRAM).unwrap();
+    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true", path.display());
+    let listen = free_port();
+    host.apply(&web(listen, &receiver.base_url()).replace("provider = \"echo\"", &agent));
+    host.start();
+    wait_state(&host, "up");
+    let mut event = say("m1", "room");
+    // The base64 of `a cat`.
+    event["message"]["content"]["attachments"] = json!([{"name": "cat.txt", "data": "YSBjYXQ="}]);
+    assert_eq!(post(listen, SECRET, "/v1/events", &event).unwrap().1["outcome"], "routed");
+    let said = receiver.wait("say");
+    assert_eq!(said["text"], "it says a cat");
+    // And that of `A CAT`.
+    assert_eq!(said["files"], json!([{"name": "answer.txt", "size": 5, "data": "QSBDQVQ="}]));
+    let mut event = say("m2", "room");
+    event["message"]["content"]["text"] = "change".into();
+    post(listen, SECRET, "/v1/events", &event).unwrap();
+    let edit = receiver.wait("edit");
+    assert_eq!((&edit["text"], &edit["messageId"]), (&json!("right"), &json!("b1")));
+    let react = receiver.wait("react");
+    assert_eq!((&react["text"], &react["messageId"]), (&json!("\u{1f44d}"), &json!("m2")));
+    assert!(receiver.did("subscribe").is_empty(), "nothing sticks here");
+    host.check();
+}
+
+/// A card at the owner, the press of somebody else, the press of the owner twice, and nonsense.
+#[test]
+fn a_button_pressed_through_a_bridge_lets_a_stranger_in() {
+    let mut host = host();
+    let receiver = Receiver::start(&[]);
+    let listen = free_port();
+    let owner = "[[users]]\nid = \"web:bo\"\nroles = [\"owner\"]\n[[chats]]";
+    let file = web(listen, &receiver.base_url()).replace("[[chats]]", owner).replace("public", "request_approval");
+    host.apply(&file);
+    host.start();
+    wait_state(&host, "up");
+    let held = post(listen, SECRET, "/v1/events", &say("m1", "room")).unwrap();
+    assert_eq!((held.0, &held.1["outcome"]), (200, &json!("held")), "{held:?}");
+    let card = receiver.wait("ask");
+    assert_eq!(card["platformId"], "alone", "{card}");
+    let press = |who: &str| {
+        let button = &card["card"]["options"][0]["button"];
+        json!({"button": button, "userId": who, "platformId": card["platformId"], "threadId": null})
+    };
+    let pressed = |body: &Value| post(listen, SECRET, "/v1/actions", body).unwrap();
+    assert_eq!(post(listen, "x", "/v1/actions", &press("bo")).unwrap().0, 401);
+    assert_eq!(pressed(&json!({"button": "ap1.0.0"})).0, 400);
+    assert_eq!(pressed(&press("ann")).1["decided"], false);
+    assert!(receiver.said().is_empty());
+    assert_eq!(pressed(&press("bo")).1["decided"], true);
+    assert_eq!(receiver.wait("say")["text"], "echo: hello m1");
+    assert_eq!(pressed(&press("bo")).1["decided"], false);
+    host.wait_settled();
+    assert_eq!(receiver.said().len(), 1);
     host.check();
 }

@@ -3,12 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::fake_telegram::{FakeTelegram, Fault, TOKEN};
-use crate::host::{Host, wait_for};
+use crate::host::{CHAT, Host, wait_for};
 
 /// A host whose chat `telegram/123` is on a stand-in for Telegram.
 fn connected(agent: &str) -> (Host, FakeTelegram) {
+    connect(Host::with_agent(agent))
+}
+
+fn connect(mut host: Host) -> (Host, FakeTelegram) {
     let server = FakeTelegram::start();
-    let mut host = Host::with_agent(agent);
     host.env.push(("BOT_TOKEN".to_owned(), TOKEN.to_owned()));
     host.apply(&format!(
         "schema = 1\n[channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n",
@@ -31,12 +34,19 @@ fn wait_shown(server: &FakeTelegram, count: usize) -> Vec<String> {
     wait_for("messages on Telegram", || Some(server.shown(123)).filter(|shown| shown.len() >= count))
 }
 
+fn wait_delivered(host: &Host, count: usize) {
+    wait_for("deliveries to be known", || {
+        let rows = host.rows("outbound");
+        (rows.iter().filter(|row| row["value"]["state"].get("Delivered").is_some()).count() >= count).then_some(())
+    });
+}
+
 #[test]
 fn a_person_is_answered_and_an_update_that_comes_again_is_not_answered_again() {
     let (mut host, server) = connected("provider = \"echo\"");
     let number = server.happens(typed(7, "hello"));
     assert_eq!(wait_shown(&server, 1), ["echo: hello"]);
-    host.wait_settled();
+    wait_delivered(&host, 1);
     host.kill();
     server.again(number, typed(7, "hello"));
     host.start();
@@ -103,4 +113,147 @@ fn a_token_that_is_not_taken_is_shown_and_answers_wait_until_it_is() {
     host.start();
     assert_eq!(wait_shown(&server, 1), ["echo: hello"]);
     host.stop();
+}
+
+/// An agent that says what is in the files it is given and sends one, edits what it said, and reacts to what it was told.
+pub(crate) const PROGRAM: &str = r#"
+import json, os, sys
+def say(**what):
+    print(json.dumps(dict(what, type="say")), flush=True)
+for line in sys.stdin:
+    turn = json.loads(line)
+    if turn["type"] != "turn":
+        continue
+    last = turn["messages"][-1]
+    text = last["content"]["text"]
+    for entry in last["content"].get("attachments", []):
+        data = open(os.path.join(turn["session_dir"], entry["localPath"])).read()
+        open("answer.txt", "w").write(data.upper())
+        say(text="it says " + data, files=["answer.txt"])
+    if text == "change":
+        say(text="wrong", final=False, id="s1")
+        reply = json.loads(sys.stdin.readline())
+        say(content={"operation": "edit", "messageId": reply["result"]["number"], "text": "right"})
+        say(content={"operation": "reaction", "messageId": last["seq"], "emoji": "\U0001F44D"})
+    print(json.dumps({"type": "done"}), flush=True)
+"#;
+
+/// A host whose agent is [`PROGRAM`].
+fn programmed() -> (Host, FakeTelegram) {
+    let host = Host::new();
+    let path = host.path("agent.py");
+    std::fs::write(&path, PROGRAM).unwrap();
+    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true", path.display());
+    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}"));
+    connect(host)
+}
+
+#[test]
+fn a_photo_reaches_the_agent_and_a_file_of_it_the_person() {
+    let (mut host, server) = programmed();
+    server.has_file("p", "photos/file 1.jpg", b"a cat".to_vec());
+    let mut photo = typed(7, "");
+    photo["message"]["photo"] = json!([{"file_id": "p", "width": 10, "height": 10, "file_size": 5}]);
+    server.happens(photo);
+    assert_eq!(wait_shown(&server, 1), ["it says a cat"]);
+    let sent = server.calls("sendDocument");
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].files, [("document".to_owned(), "answer.txt".to_owned(), b"A CAT".to_vec())]);
+    wait_delivered(&host, 1);
+    host.wait_settled();
+    host.check();
+    host.stop();
+}
+
+#[test]
+fn an_agent_changes_what_it_said_and_reacts_to_what_it_was_told() {
+    let (mut host, server) = programmed();
+    server.happens(typed(7, "change"));
+    wait_delivered(&host, 3);
+    assert_eq!(server.shown(123), ["right"]);
+    let reaction = server.calls("setMessageReaction").pop().unwrap().parameters;
+    assert_eq!((&reaction["message_id"], &reaction["reaction"][0]["emoji"]), (&json!(7), &json!("\u{1f44d}")));
+    host.check();
+    host.stop();
+}
+
+/// A stranger writes, the owner is asked in their own chat, the daemon dies, and a press of theirs lets the stranger in.
+#[test]
+fn a_stranger_is_answered_when_the_owner_presses_a_button() {
+    let host = Host::new();
+    let chat = CHAT.replace("public", "request_approval");
+    let owner = "[[users]]\nid = \"telegram:1\"\nroles = [\"owner\"]";
+    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n{owner}\n{chat}"));
+    let (mut host, server) = connect(host);
+    server.happens(typed(7, "hello"));
+    wait_for("a card", || (!server.shown(1).is_empty()).then_some(()));
+    let card = server.calls("sendMessage").pop().unwrap().parameters;
+    wait_delivered(&host, 1);
+    assert!(server.shown(123).is_empty() && host.states() == [] as [Value; 0]);
+    host.kill();
+    host.start();
+    let button = card["reply_markup"]["inline_keyboard"][0][0]["callback_data"].clone();
+    let press = |by: i64| {
+        json!({"callback_query": {"id": format!("cq{by}"), "from": {"id": by, "is_bot": false, "first_name": "Bo"},
+            "chat_instance": "1", "data": button,
+            "message": {"message_id": 100, "date": 1, "text": "Allow?", "chat": {"id": 1, "type": "private"}}}})
+    };
+    server.happens(press(9));
+    wait_for("the stranger to be told", || (server.calls("answerCallbackQuery").len() == 1).then_some(()));
+    assert!(server.shown(123).is_empty(), "nobody lets themselves in");
+    server.happens(press(1));
+    assert_eq!(wait_shown(&server, 1), ["echo: hello"]);
+    server.happens(press(1));
+    wait_for("every press to be answered", || (server.calls("answerCallbackQuery").len() == 3).then_some(()));
+    let notes: Vec<Value> =
+        server.calls("answerCallbackQuery").iter().map(|call| call.parameters["show_alert"].clone()).collect();
+    assert_eq!(notes, [true, false, true]);
+    host.wait_settled();
+    assert_eq!(server.shown(123), ["echo: hello"]);
+    let card = server.message(1, 100).unwrap();
+    assert!(card["reply_markup"]["inline_keyboard"].as_array().is_none_or(Vec::is_empty), "{card}");
+    host.check();
+    host.stop();
+}
+
+/// The daemon dies while Telegram has the message and has not answered yet.
+#[test]
+fn what_a_dead_daemon_may_have_said_is_marked_when_it_is_said_again() {
+    let (mut host, server) = connected("provider = \"echo\"");
+    server.fails("sendMessage", [Fault::Delay(std::time::Duration::from_secs(2))]);
+    server.happens(typed(7, "hello"));
+    wait_for("the attempt", || (!server.calls("sendMessage").is_empty()).then_some(()));
+    host.kill();
+    host.start();
+    let shown = wait_shown(&server, 2);
+    let marked = shown.iter().filter(|text| text.starts_with("(sent again")).count();
+    assert_eq!((shown.len(), marked), (2, 1), "{shown:?}");
+    wait_delivered(&host, 1);
+    host.check();
+    host.stop();
+}
+
+/// The few lines of the README that lead from an empty directory to a bot that answers.
+#[test]
+fn the_short_way_to_telegram() {
+    let mut host = Host::new();
+    let server = FakeTelegram::start();
+    std::fs::write(host.path("bot-token"), format!("{TOKEN}\n")).unwrap();
+    let (token, url) = (host.path("bot-token"), server.url());
+    host.done(&["chat", "hello"], b"");
+    host.start();
+    host.apply(&format!(
+        "schema = 1\n[channels.telegram]\ntoken = \"file:{}\"\nbase_url = \"{url}\"\n",
+        token.display()
+    ));
+    server.happens(typed(7, "hello"));
+    wait_for("the question who listens", || host.done(&["approvals", "list"], b"").contains("ap1").then_some(()));
+    host.done(&["approvals", "approve", "ap1"], b"");
+    assert_eq!(wait_shown(&server, 1), ["echo: hello"]);
+    host.done(&["roles", "grant", "telegram:9", "owner"], b"");
+    server.happens(typed(8, "more"));
+    assert_eq!(wait_shown(&server, 2), ["echo: hello", "echo: more"]);
+    wait_delivered(&host, 2);
+    host.check();
+    assert_eq!(host.stop().code, Some(0));
 }

@@ -264,10 +264,13 @@ impl Intake for Full {
         unreachable!()
     }
 
-    fn keep(&self, bytes: Vec<u8>) -> crate::channel::intake::Pending<'_, Result<BlobId, String>> {
+    fn keep(
+        &self,
+        bytes: Vec<u8>,
+    ) -> crate::channel::intake::Pending<'_, Result<Result<BlobId, String>, crate::channel::intake::NotTaken>> {
         let first = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
         assert_eq!(bytes, b"x");
-        Box::pin(async move { if first { Ok(BlobId::of_digest(&[1; 32])) } else { Err("no room".to_owned()) } })
+        Box::pin(async move { Ok(if first { Ok(BlobId::of_digest(&[1; 32])) } else { Err("too large".to_owned()) }) })
     }
 
     fn outcome(&self, _: crate::model::id::OutboundId, _: crate::model::delivery::DeliveryResult) {}
@@ -283,10 +286,10 @@ fn adapters_put_files_where_they_hand_messages_over() {
         arrived(&json!([{"name": "a", "data": "eA=="}, {"name": "b", "data": "!"}, {"name": "c", "data": "eA"}]));
     let intake = Full(std::sync::atomic::AtomicUsize::new(0));
     let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let event = tokio.block_on(arrived.keep_in(&intake));
+    let event = tokio.block_on(arrived.keep_in(&intake)).unwrap();
     let fates: Vec<Result<BlobId, String>> = event.attachments.into_iter().map(|file| file.blob).collect();
     let expected =
-        [Ok(BlobId::of_digest(&[1; 32])), Err("its data is not base64".to_owned()), Err("no room".to_owned())];
+        [Ok(BlobId::of_digest(&[1; 32])), Err("its data is not base64".to_owned()), Err("too large".to_owned())];
     assert_eq!(fates, expected);
 }
 

@@ -5,15 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::super::attachments::Names;
 use super::super::intake::Intake;
 use super::api::{Api, FETCH_BYTES_MAX, Failure, too_large};
 use super::wire::{File, Message};
-use crate::model::content::Attachment;
+use crate::model::content::{Attachment, BlobId};
 
 /// Files whose bytes are in memory at once, of all chats.
 pub(super) const AT_ONCE: usize = 2;
-/// Bytes of a file's name.
-const NAME_BYTES_MAX: usize = 200;
 /// Pauses between the tries to fetch a file.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
@@ -24,6 +23,7 @@ pub(super) struct Found {
     pub(super) kind: &'static str,
     /// A safe name, different from those of the message's other files.
     pub(super) name: String,
+    mime: Option<String>,
     file: File,
 }
 
@@ -42,15 +42,27 @@ pub(super) fn found(message: &Message) -> Vec<Found> {
         ("sticker", message.sticker.as_ref()),
         ("video_note", message.video_note.as_ref()),
     ];
-    let mut found: Vec<Found> = Vec::new();
-    for (kind, file) in all.into_iter().filter_map(|(kind, file)| Some((kind, file?))) {
-        let wanted = file.file_name.as_deref().and_then(safe_name);
-        let name = wanted.unwrap_or_else(|| format!("{kind}-{}.{}", message.message_id, extension(kind, file)));
-        let taken = |name: &str| found.iter().any(|other| other.name == name);
-        let name = if taken(&name) { format!("{kind}-{name}") } else { name };
-        found.push(Found { kind, name, file: file.clone() });
-    }
-    found
+    let mut names = Names::new(message.said());
+    let found = all.into_iter().filter_map(|(kind, file)| Some((kind, file?)));
+    let found = found.map(|(kind, file)| {
+        let mime = mime(kind, file);
+        let name = names.take(file.file_name.as_deref(), mime.as_deref(), Some(kind));
+        Found { kind, name, mime, file: file.clone() }
+    });
+    found.collect()
+}
+
+/// What Telegram says of the file, else what all files of its kind are.
+fn mime(kind: &str, file: &File) -> Option<String> {
+    let known = match kind {
+        "photo" => Some("image/jpeg"),
+        "sticker" if file.is_video => Some("video/webm"),
+        "sticker" if file.is_animated => Some("application/x-tgsticker"),
+        "sticker" => Some("image/webp"),
+        "video_note" => Some("video/mp4"),
+        _ => None,
+    };
+    file.mime_type.clone().or_else(|| known.map(str::to_owned))
 }
 
 impl Found {
@@ -59,7 +71,7 @@ impl Found {
         let fields = [
             ("type", json!(self.kind)),
             ("name", json!(self.name)),
-            ("mimeType", json!(self.mime())),
+            ("mimeType", json!(self.mime)),
             ("size", json!(self.file.file_size)),
             ("width", json!(self.file.width)),
             ("height", json!(self.file.height)),
@@ -69,21 +81,10 @@ impl Found {
         fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    fn mime(&self) -> Option<String> {
-        let known = match self.kind {
-            "photo" => Some("image/jpeg"),
-            "sticker" if !self.file.is_animated && !self.file.is_video => Some("image/webp"),
-            "sticker" if self.file.is_video => Some("video/webm"),
-            "video_note" => Some("video/mp4"),
-            _ => None,
-        };
-        self.file.mime_type.clone().or_else(|| known.map(str::to_owned))
-    }
-
     /// Fetches the file and hands it over. One that cannot be had says why; the message is taken all the same.
     pub(super) async fn fetched(self, api: &Api, intake: &dyn Intake, places: &Semaphore) -> Attachment {
         let told = self.file.file_size;
-        let (mime, name) = (self.mime(), self.name);
+        let (mime, name) = (self.mime, self.name);
         let too_large = told.filter(|size| *size > FETCH_BYTES_MAX).map(|_| too_large());
         let kept = match too_large {
             Some(why) => Err(why),
@@ -94,17 +95,13 @@ impl Found {
     }
 }
 
-async fn kept(
-    id: &str,
-    api: &Api,
-    intake: &dyn Intake,
-    places: &Semaphore,
-) -> Result<(crate::model::content::BlobId, u64), String> {
+async fn kept(id: &str, api: &Api, intake: &dyn Intake, places: &Semaphore) -> Result<(BlobId, u64), String> {
     // Nobody closes the semaphore.
     let _place = places.acquire().await.map_err(|error| error.to_string())?;
     let bytes = fetch(id, api).await.map_err(|failure| failure.to_string())?;
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    Ok((intake.keep(bytes).await?, size))
+    // What people wrote to the bot does not wait for the room of one file.
+    Ok((intake.keep(bytes).await.map_err(|no_room| no_room.to_string())??, size))
 }
 
 async fn fetch(id: &str, api: &Api) -> Result<Vec<u8>, Failure> {
@@ -116,53 +113,4 @@ async fn fetch(id: &str, api: &Api) -> Result<Vec<u8>, Failure> {
         }
     }
     api.fetch(id).await
-}
-
-fn extension(kind: &str, file: &File) -> &'static str {
-    match kind {
-        "photo" => "jpg",
-        "voice" => "ogg",
-        "audio" => "mp3",
-        "video" | "animation" | "video_note" => "mp4",
-        "sticker" if file.is_video => "webm",
-        "sticker" if file.is_animated => "tgs",
-        "sticker" => "webp",
-        _ => "bin",
-    }
-}
-
-/// A platform's name as one that is safe in a directory; none if nothing is left of it.
-fn safe_name(name: &str) -> Option<String> {
-    let plain: String = name.chars().map(|c| if c.is_control() || matches!(c, '/' | '\\') { '_' } else { c }).collect();
-    let plain = plain.trim().trim_start_matches('.');
-    let (stem, end) = match plain.rsplit_once('.') {
-        Some((stem, end)) if !stem.is_empty() && end.len() <= 16 => (stem, format!(".{end}")),
-        _ => (plain, String::new()),
-    };
-    let room = NAME_BYTES_MAX.saturating_sub(end.len() + 16);
-    let stem = stem.get(..stem.floor_char_boundary(room)).unwrap_or_default();
-    (!stem.is_empty()).then(|| format!("{stem}{end}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_safe_whatever_people_call_their_files() {
-        for (given, safe) in [
-            ("report.pdf", Some("report.pdf")),
-            ("Bericht für Ann.tar.gz", Some("Bericht für Ann.tar.gz")),
-            ("../../etc/passwd", Some("_.._etc_passwd")),
-            ("a\\b\0c\n.txt", Some("a_b_c_.txt")),
-            (".tmp-1-x", Some("tmp-1-x")),
-            ("..", None),
-            ("", None),
-            (" . ", None),
-        ] {
-            assert_eq!(safe_name(given).as_deref(), safe, "{given:?}");
-        }
-        let long = safe_name(&format!("{}.jpeg", "ä".repeat(300))).unwrap();
-        assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("ä.jpeg"), "{long}");
-    }
 }

@@ -65,7 +65,7 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
             platform_message: Some(ForeignId::new("message_id", message.message_id.to_string())?),
             kind: MessageKind::ChatSdk,
             content,
-            said: (message.date > 0).then(|| Timestamp::from_millis(message.date.saturating_mul(1_000))),
+            said: message.said(),
             mention: meant == Meant::Us,
             group: matches!(message.chat.kind.as_str(), "group" | "supergroup"),
             reply_to: None,
@@ -80,6 +80,13 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
 /// The thread of a message that says whether it is in a topic.
 pub(super) fn topic(in_topic: bool, thread: Option<i64>) -> Option<i64> {
     thread.filter(|_| in_topic)
+}
+
+impl Message {
+    /// When it was said.
+    pub(super) fn said(&self) -> Option<Timestamp> {
+        (self.date > 0).then(|| Timestamp::from_millis(self.date.saturating_mul(1_000)))
+    }
 }
 
 /// Where a message was said.

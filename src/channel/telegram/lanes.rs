@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
 use super::super::intake::Intake;
+use super::super::signs::Signs;
 use super::api::{Api, Failure};
 use super::attachments::AT_ONCE;
 use super::line::{Line, State as LineState};
@@ -22,7 +23,6 @@ use super::memory::{Memory, Stopped};
 use super::pace::Pace;
 use super::plan::{self, Plan};
 use super::send::{self, Sending};
-use super::typing::Typing;
 use super::{Times, log_line};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
@@ -34,7 +34,7 @@ pub(super) struct Lanes {
     pub(super) api: Arc<Api>,
     pub(super) intake: Arc<dyn Intake>,
     pub(super) line: Arc<Line>,
-    pub(super) typing: Arc<Typing>,
+    pub(super) typing: Arc<Signs>,
     pub(super) sessions: PathBuf,
     pub(super) times: Times,
     pace: Pace,

@@ -150,7 +150,7 @@ impl Channel for Telegram {
 
     fn typing(&self, _session: SessionId, at: &Address) {
         if self.line.takes_messages() {
-            self.lanes.typing.show(&self.lanes.api, at, &self.handle);
+            typing::show(&self.lanes.typing, &self.lanes.api, at, &self.handle);
         }
     }
 

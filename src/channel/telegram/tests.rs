@@ -63,12 +63,12 @@ impl Intake for Ears {
         Box::pin(async move { refusal.map_or(Ok(Pressed { decided, text: text.into() }), Err) })
     }
 
-    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
+    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
         let mut heard = self.0.lock().unwrap();
         let full = heard.full.clone();
         let blob = BlobId::parse(&format!("{:064x}", bytes.len())).unwrap();
         heard.kept.push(bytes);
-        Box::pin(async move { full.map_or(Ok(blob), Err) })
+        Box::pin(async move { full.map_or(Ok(Ok(blob)), |full| Err(NotTaken::Later(full))) })
     }
 
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {

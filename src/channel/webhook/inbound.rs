@@ -96,7 +96,7 @@ async fn take_event(gate: &Gate, request: Request) -> Result<Response, Refusal> 
     let arrived = event::read(&body).map_err(bad)?;
     drop(body);
     check_own(gate, arrived.event())?;
-    let event = arrived.keep_in(&*gate.intake).await;
+    let event = arrived.keep_in(&*gate.intake).await?;
     let report = gate.intake.inbound(event).await?;
     Ok(json_text(StatusCode::OK, &Routed::from(&report)))
 }

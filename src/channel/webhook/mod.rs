@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::Channel;
 use super::intake::Intake;
+use super::signs::Signs;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
 use crate::model::effect::Settled;
@@ -25,7 +26,6 @@ use entrance::Entrance;
 use inbound::Gate;
 use post::Receiver;
 use signature::Key;
-use typing::Typing;
 
 mod attempt;
 mod entrance;
@@ -71,7 +71,7 @@ struct Webhook {
     receiver: Option<Arc<Receiver>>,
     intake: Arc<dyn Intake>,
     sessions: Arc<PathBuf>,
-    typing: Arc<Typing>,
+    typing: Arc<Signs>,
     closed: watch::Sender<bool>,
     tokio: Handle,
 }
@@ -162,7 +162,7 @@ impl Channel for Webhook {
 
     fn typing(&self, _session: SessionId, at: &Address) {
         if let Some(receiver) = &self.receiver {
-            self.typing.show(receiver, at, &self.tokio);
+            typing::show(&self.typing, receiver, at, &self.tokio);
         }
     }
 }

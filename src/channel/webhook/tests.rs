@@ -60,8 +60,9 @@ impl Intake for Engine {
         })
     }
 
-    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<BlobId, String>> {
-        Box::pin(async { Err("no".to_owned()) })
+    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
+        let not = self.not.lock().unwrap().clone();
+        Box::pin(async { not.map_or(Ok(Err("no".to_owned())), Err) })
     }
 
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
@@ -386,6 +387,17 @@ async fn what_cannot_be_taken_now_may_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_whose_file_has_no_room_may_come_again() {
+    let world = World::start(vec![]).await;
+    let mut file = event("m1");
+    file["message"]["content"] = json!({"text": "see", "attachments": [{"name": "a", "data": "eA=="}]});
+    let body = file.to_string();
+    *world.engine.not.lock().unwrap() = Some(NotTaken::Later("no room".to_owned()));
+    assert_eq!(world.post("/v1/events", body.as_bytes()).await, (503, json!({"error": "no room"})));
+    assert!(world.engine.events.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_button_says_who_pressed_it_where() {
     let world = World::start(vec![]).await;
     let button = card().button(1);
@@ -639,7 +651,7 @@ async fn work_is_shown_until_the_answer_is_there_or_the_message_ended() {
     world.receiving.next(status("501 No", "", ""));
     world.webhook.typing(SessionId::new(1), &place);
     wait(|| (shown() == 4).then_some(())).await;
-    tokio::time::sleep(typing::AGAIN + Duration::from_millis(500)).await;
+    tokio::time::sleep(super::super::signs::AGAIN + Duration::from_millis(500)).await;
     assert_eq!(shown(), 4);
 }
 

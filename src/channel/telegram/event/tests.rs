@@ -275,17 +275,17 @@ fn files_are_found_with_safe_names() {
             "the largest size of a photo",
             json!({"photo": [{"file_id": "s", "width": 90, "height": 60, "file_size": 1},
                 {"file_id": "l", "width": 900, "height": 600, "file_size": 99}, {"file_id": "m", "width": 300, "height": 200}]}),
-            json!([{"type": "photo", "name": "photo-7.jpg", "mimeType": "image/jpeg", "size": 99, "width": 900, "height": 600}]),
+            json!([{"type": "photo", "name": "attachment-1700000000000.jpg", "mimeType": "image/jpeg", "size": 99, "width": 900, "height": 600}]),
         ),
         (
             "a document",
             json!({"document": {"file_id": "d", "file_name": "../a b.pdf", "mime_type": "application/pdf", "file_size": 5}}),
-            json!([{"type": "document", "name": "_a b.pdf", "mimeType": "application/pdf", "size": 5}]),
+            json!([{"type": "document", "name": "attachment-1700000000000", "mimeType": "application/pdf", "size": 5}]),
         ),
         (
             "a voice",
             json!({"voice": {"file_id": "v", "duration": 3, "mime_type": "audio/ogg"}}),
-            json!([{"type": "voice", "name": "voice-7.ogg", "mimeType": "audio/ogg", "duration": 3}]),
+            json!([{"type": "voice", "name": "attachment-1700000000000.ogg", "mimeType": "audio/ogg", "duration": 3}]),
         ),
         (
             "an audio",
@@ -295,7 +295,7 @@ fn files_are_found_with_safe_names() {
         (
             "a video",
             json!({"video": {"file_id": "v", "width": 1, "height": 2, "duration": 3}}),
-            json!([{"type": "video", "name": "video-7.mp4", "width": 1, "height": 2, "duration": 3}]),
+            json!([{"type": "video", "name": "attachment-1700000000000.mp4", "width": 1, "height": 2, "duration": 3}]),
         ),
         (
             "an animation, which is said twice",
@@ -305,22 +305,22 @@ fn files_are_found_with_safe_names() {
         (
             "stickers",
             json!({"sticker": {"file_id": "s", "emoji": "😀", "is_animated": false, "is_video": false}}),
-            json!([{"type": "sticker", "name": "sticker-7.webp", "mimeType": "image/webp", "emoji": "😀"}]),
+            json!([{"type": "sticker", "name": "attachment-1700000000000.webp", "mimeType": "image/webp", "emoji": "😀"}]),
         ),
         (
             "animated ones",
             json!({"sticker": {"file_id": "s", "is_animated": true}}),
-            json!([{"type": "sticker", "name": "sticker-7.tgs"}]),
+            json!([{"type": "sticker", "name": "attachment-1700000000000.tgs", "mimeType": "application/x-tgsticker"}]),
         ),
         (
             "a video note",
             json!({"video_note": {"file_id": "n", "duration": 2}}),
-            json!([{"type": "video_note", "name": "video_note-7.mp4", "mimeType": "video/mp4", "duration": 2}]),
+            json!([{"type": "video_note", "name": "attachment-1700000000000.mp4", "mimeType": "video/mp4", "duration": 2}]),
         ),
         (
             "two of one name",
             json!({"document": {"file_id": "1", "file_name": "a.ogg"}, "voice": {"file_id": "2", "file_name": "a.ogg"}}),
-            json!([{"type": "document", "name": "a.ogg"}, {"type": "voice", "name": "voice-a.ogg"}]),
+            json!([{"type": "document", "name": "a.ogg"}, {"type": "voice", "name": "a-2.ogg"}]),
         ),
     ];
     for (name, more, expected) in rows {
