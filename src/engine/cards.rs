@@ -11,6 +11,9 @@ use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::state::{ForeignKey, Write};
 
+/// Characters of what was asked that a closed card still shows.
+const CLOSED_BODY_MAX: usize = 500;
+
 /// A card that is not shown yet.
 #[derive(Debug, Clone)]
 pub(super) struct NewCard {
@@ -72,12 +75,19 @@ pub(super) fn close(
     }
     let closing = match outbound.act {
         Act::Ask(card) => {
-            let text = format!("{}\n\n{said}", card.title);
+            let text = format!("{}\n\n{}\n\n{said}", card.title, shortened(&card.body));
             Outbound { act: Act::Edit(Said::Ours(id)), ..notice::notice(cx, to, None, text) }
         }
         Act::Say | Act::Edit(_) | Act::React(_) => notice::notice(cx, to, None, said.to_owned()),
     };
     outbox::say(cx, txn, closing, effects).map(drop)
+}
+
+/// The beginning of what was asked: the titles of two cards may be the same, and who was let in is to be read afterwards.
+fn shortened(body: &str) -> String {
+    let mut chars = body.chars();
+    let beginning: String = chars.by_ref().take(CLOSED_BODY_MAX).collect();
+    if chars.next().is_some() { format!("{beginning}…") } else { beginning }
 }
 
 /// Takes a card back that nobody has seen, so that it can be shown elsewhere. Tells whether that could be done.
@@ -157,6 +167,13 @@ fn in_words(card: &Card) -> String {
 mod tests {
     use super::*;
     use crate::model::id::ApprovalId;
+
+    #[test]
+    fn closed_cards_are_short() {
+        assert_eq!(shortened("Ann wants in"), "Ann wants in");
+        let long = "é".repeat(CLOSED_BODY_MAX + 1);
+        assert_eq!(shortened(&long), format!("{}…", "é".repeat(CLOSED_BODY_MAX)));
+    }
 
     #[test]
     fn cards_can_be_answered_without_buttons() {

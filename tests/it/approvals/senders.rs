@@ -7,7 +7,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::{ChannelName, ForeignId, Input, Millis, Timestamp, UserId};
 
-use super::ground::{GROUP, Ground};
+use super::ground::{GROUP, Ground, closed};
 use crate::world::{World, inbound};
 
 const ALLOW: u32 = 0;
@@ -52,7 +52,7 @@ fn allowed_strangers_are_heard_from_their_first_message_on() {
     assert_eq!(ground.heard(), ["one", "two", "three"]);
     assert_eq!(ground.members(), ["ag1 telegram:stranger by telegram:owner"]);
     assert_eq!((ground.states(), ground.held().len()), (vec!["approved"], 0));
-    assert_eq!(ground.edits(), ["👤 New sender\n\n✅ Allowed"]);
+    assert_eq!(ground.edits(), [closed("✅ Allowed")]);
     assert_eq!(ground.world.outside.launched.len(), 1, "the agent was woken");
     let said = ground.world.read(|db, txn| Ok(db.bodies.first(txn, ..)?.unwrap().1.said));
     assert_eq!(said, Timestamp::parse("2026-04-20T11:00:00Z").unwrap());
@@ -217,7 +217,7 @@ fn a_decision_lapses() {
     ground.world.sweep();
     ground.world.settle();
     assert_eq!((ground.states(), ground.reasons()), (vec!["expired"], vec![Reason::ApprovalExpired]));
-    assert_eq!(ground.edits(), ["👤 New sender\n\n⌛ Expired: nobody answered in time"]);
+    assert_eq!(ground.edits(), [closed("⌛ Expired: nobody answered in time")]);
     assert_eq!((ground.held().len(), ground.count("bodies"), ground.count("asked")), (0, 0, 0));
     ground.says("stranger", "two");
     assert_eq!(ground.open(), 1);
