@@ -3,7 +3,7 @@
 //! A card that counts has a row in `asked`, which is how an answer in words finds it and how a delivery that came to its
 //! end finds whoever waits for it. A card without that row is nobody's business.
 
-use super::{Cx, Result, approvals, attempt, notice, outbox, requests};
+use super::{Cx, Result, approvals, attempt, notice, outbox, readable, requests};
 use crate::model::address::Address;
 use crate::model::card::{Card, CardOption, Matter};
 use crate::model::delivery::{Act, Author, OutState, Outbound, Said};
@@ -88,6 +88,14 @@ fn shortened(body: &str) -> String {
     let mut chars = body.chars();
     let beginning: String = chars.by_ref().take(CLOSED_BODY_MAX).collect();
     if chars.next().is_some() { format!("{beginning}…") } else { beginning }
+}
+
+/// Whether a message asks something that is still open: whatever ends that looks at the message once more.
+pub(super) fn counts(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: &Outbound) -> Result<bool> {
+    match key(id, outbound) {
+        Some(key) => Ok(readable(cx.db.asked.get(txn, &key))?.is_some()),
+        None => Ok(false),
+    }
 }
 
 /// Takes a card back that nobody has seen, so that it can be shown elsewhere. Tells whether that could be done.

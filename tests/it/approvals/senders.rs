@@ -206,6 +206,23 @@ fn authority_over_one_agent_opens_that_one() {
     assert_eq!(dropped, [("ag1".to_owned(), Reason::Rejected)]);
 }
 
+/// More of them than one sweep looks at, and all cards are old enough to be forgotten.
+#[test]
+fn decisions_lapse_after_a_long_time_without_a_daemon() {
+    let mut ground = Ground::of(&format!("[retention]\nbodies = \"1d\"\n{GROUP}"));
+    for stranger in 0..18 {
+        ground.says(&format!("s{stranger}"), "hello");
+    }
+    ground.world.pass(Millis::minutes(60 * 24 * 60));
+    for _ in 0..4 {
+        ground.world.sweep();
+        ground.world.settle();
+    }
+    assert_eq!((ground.open(), ground.held().len(), ground.count("asked")), (0, 0, 0));
+    let expired = ground.reasons().iter().filter(|reason| **reason == Reason::ApprovalExpired).count();
+    assert_eq!(expired, 18);
+}
+
 #[test]
 fn a_decision_lapses() {
     let mut ground = Ground::of(GROUP);
