@@ -89,7 +89,7 @@ fn changed() -> Failure {
 pub(super) fn export(paths: &Paths, json: bool) -> Done {
     let configuration = Reader::open(paths.data())?.read(configuration::collect)?;
     let toml = write::write(&configuration.changes());
-    if json { out::json(&serde_json::json!({ "toml": toml })) } else { out::line(toml.trim_end()) }
+    if json { out::json(&serde_json::json!({ "toml": toml })) } else { out::verbatim(toml.trim_end()) }
 }
 
 /// Such agents are accepted, since the daemon may run where they can be confined; here they would not start.

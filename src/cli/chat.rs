@@ -180,7 +180,12 @@ impl Talk {
             }
             Response::Accepted { id, message } => self.accepted(&id, message),
             Response::Consumed { id } => {
-                self.said.remove(&id);
+                // Who typed it sees what came of it; who asked one question may be gone before that is said.
+                if self.said.remove(&id) && !self.json && !self.screen.is_interactive() {
+                    out::note(
+                        "taken as the answer to what was asked; see `hearth approvals list --all` and `hearth questions list --all`",
+                    );
+                }
                 Ok(())
             }
             Response::Refused { id: Some(id), message, .. } if self.said.remove(&id) => {

@@ -39,6 +39,11 @@ fn raw(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints what a program reads back: exactly as it is, except on a terminal.
+pub(super) fn verbatim(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { line(text) } else { raw(text) }
+}
+
 /// Says what went wrong.
 #[expect(clippy::print_stderr, reason = "errors go to people here")]
 pub(super) fn error(message: &str) {
@@ -75,9 +80,11 @@ fn paint(tone: Tone, word: &str, coloured: bool) -> Cow<'_, str> {
     if coloured { format!("\u{1b}[{code}m{word}\u{1b}[0m").into() } else { word.into() }
 }
 
-/// Names and texts of strangers are shown too, and must not command the terminal; line ends and tabs stay.
+/// Names and texts of strangers are shown too, and must neither command the terminal nor turn what stands beside them;
+/// line ends and tabs stay.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmless = |c: char| !turns(c) && (!c.is_control() || matches!(c, '\n' | '\t'));
     if text.chars().all(harmless) { text.into() } else { text.chars().filter(|c| harmless(*c)).collect() }
 }
 
@@ -123,6 +130,7 @@ mod tests {
     #[test]
     fn strangers_do_not_command_the_terminal() {
         assert_eq!(plain("a\u{1b}]0;x\u{7}b\r\u{9b}c\n\td"), "a]0;xbc\n\td");
-        assert!(matches!(plain("plain ü\n"), Cow::Borrowed(_)));
+        assert_eq!(plain("Ann\u{202e} (me)\u{2066}\u{2069}"), "Ann (me)");
+        assert!(matches!(plain("plain ü \u{200f}\n"), Cow::Borrowed(_)));
     }
 }

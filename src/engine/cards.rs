@@ -3,13 +3,16 @@
 //! A card that counts has a row in `asked`, which is how an answer in words finds it and how a delivery that came to its
 //! end finds whoever waits for it. A card without that row is nobody's business.
 
-use super::{Cx, Result, approvals, attempt, notice, outbox, requests};
+use super::{Cx, Result, approvals, attempt, notice, outbox, readable, requests};
 use crate::model::address::Address;
 use crate::model::card::{Card, CardOption, Matter};
 use crate::model::delivery::{Act, Author, OutState, Outbound, Said};
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::state::{ForeignKey, Write};
+
+/// Characters of what was asked that a closed card still shows.
+const CLOSED_BODY_MAX: usize = 500;
 
 /// A card that is not shown yet.
 #[derive(Debug, Clone)]
@@ -72,12 +75,27 @@ pub(super) fn close(
     }
     let closing = match outbound.act {
         Act::Ask(card) => {
-            let text = format!("{}\n\n{said}", card.title);
+            let text = format!("{}\n\n{}\n\n{said}", card.title, shortened(&card.body));
             Outbound { act: Act::Edit(Said::Ours(id)), ..notice::notice(cx, to, None, text) }
         }
         Act::Say | Act::Edit(_) | Act::React(_) => notice::notice(cx, to, None, said.to_owned()),
     };
     outbox::say(cx, txn, closing, effects).map(drop)
+}
+
+/// The beginning of what was asked: the titles of two cards may be the same, and who was let in is to be read afterwards.
+fn shortened(body: &str) -> String {
+    let mut chars = body.chars();
+    let beginning: String = chars.by_ref().take(CLOSED_BODY_MAX).collect();
+    if chars.next().is_some() { format!("{beginning}…") } else { beginning }
+}
+
+/// Whether a message asks something that is still open: whatever ends that looks at the message once more.
+pub(super) fn counts(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: &Outbound) -> Result<bool> {
+    match key(id, outbound) {
+        Some(key) => Ok(readable(cx.db.asked.get(txn, &key))?.is_some()),
+        None => Ok(false),
+    }
 }
 
 /// Takes a card back that nobody has seen, so that it can be shown elsewhere. Tells whether that could be done.
@@ -157,6 +175,13 @@ fn in_words(card: &Card) -> String {
 mod tests {
     use super::*;
     use crate::model::id::ApprovalId;
+
+    #[test]
+    fn closed_cards_are_short() {
+        assert_eq!(shortened("Ann wants in"), "Ann wants in");
+        let long = "é".repeat(CLOSED_BODY_MAX + 1);
+        assert_eq!(shortened(&long), format!("{}…", "é".repeat(CLOSED_BODY_MAX)));
+    }
 
     #[test]
     fn cards_can_be_answered_without_buttons() {

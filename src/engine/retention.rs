@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::messages::{Removed, remove_files};
-use super::{Cx, Result, readable};
+use super::{Cx, Result, cards, readable};
 use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
@@ -218,7 +218,7 @@ fn outbound(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, effects: &m
         }
         let is_card = matches!(row.act, Act::Ask(_));
         let end = if is_card { end.min(cx.now.wall.minus(CARD_MIN)) } else { end };
-        if over(&row).is_none_or(|at| at >= end) {
+        if over(&row).is_none_or(|at| at >= end) || cards::counts(cx, txn, id, &row)? {
             walk.pass(id.number());
             continue;
         }

@@ -121,6 +121,14 @@ fn a_stranger_is_let_in_from_the_terminal() {
     chat.type_line("hello again");
     chat.wait_stdout("echo: hello again\n");
     assert!(!chat.stdout().contains("echo: 1"), "{}", chat.stdout());
+    let other =
+        r#"{"channelType":"telegram","platformId":"123","message":{"content":{"text":"me too","senderId":"2"}}}"#;
+    assert!(host.done(&["inject"], other.as_bytes()).contains("held"));
+    wait_for("the second card to be shown", shown);
+    let ended = host.run(&["chat", "2"], b"");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("taken as the answer"), "{ended:#?}");
+    assert!(host.done(&["approvals", "list", "--all"], b"").contains("rejected"));
     let ended = chat.end();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let why = host.done(&["why", "m1"], b"");

@@ -156,7 +156,7 @@ fn a_question_is_asked_where_the_message_came_from_and_answered_once() {
     assert_eq!(press(&mut world, "net:ann", 1), (true, "Deploy?: ❌ No".into()));
     assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "net:ann"}))));
     let (_, closed) = outbound(&world, |outbound| outbound.act == Act::Edit(Earlier::Ours(card_id))).unwrap();
-    assert_eq!(closed.text, "Deploy?\n\n❌ No");
+    assert_eq!(closed.text, "Deploy?\n\nTo production\n\n❌ No");
     assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()), "a second press");
     assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "net:ann"}))));
 }

@@ -2,6 +2,7 @@
 
 use super::texts::APPROVE;
 use super::{channels, held, rows, senders};
+use crate::engine::requests::Denial;
 use crate::engine::{Cx, Result, cards, requests};
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, Decider, Matters};
@@ -43,7 +44,7 @@ fn of_request(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects: &mut Ve
     let Choice { id, approval, option, by, .. } = choice;
     let at = cx.now.wall;
     if option.value != APPROVE {
-        requests::denied(cx, txn, (id, &approval), "it was rejected", effects)?;
+        requests::denied(cx, txn, (id, &approval), Denial::Rejected, effects)?;
         finish(cx, txn, id, (ApprovalState::Rejected { by, at }, &option.chosen), effects)?;
         return Ok(Ok(option.chosen));
     }
@@ -112,18 +113,17 @@ fn lapse(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
+    let expired = matches!(state, ApprovalState::Expired { .. });
     match &approval.about {
         Matters::Sender { chat, .. } | Matters::Channel { chat, .. } => {
             held::drop_all(cx, txn, (id, *chat), reason, effects)?;
         }
         Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
-            requests::denied(cx, txn, (id, &approval), why, effects)?;
+            let denial = if expired { Denial::Lapsed } else { Denial::Impossible(why) };
+            requests::denied(cx, txn, (id, &approval), denial, effects)?;
         }
     }
-    let said = match state {
-        ApprovalState::Expired { .. } => "⌛ Expired: nobody answered in time".to_owned(),
-        _ => not_any_more(why),
-    };
+    let said = if expired { format!("⌛ Expired: {why}") } else { not_any_more(why) };
     finish(cx, txn, id, (state, &said), effects)
 }
 

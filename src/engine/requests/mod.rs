@@ -111,13 +111,24 @@ pub(super) fn granted(
     }
 }
 
-/// Tells an agent that what it asked for was not approved, and why: rejected, expired, or not possible any more.
+/// Why an agent does not get what it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denial<'a> {
+    /// Somebody said no.
+    Rejected,
+    /// Nobody answered in time.
+    Lapsed,
+    /// It could not be done any more.
+    Impossible(&'a str),
+}
+
+/// Tells an agent that it does not get what it asked for, and why.
 pub(super) fn denied(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (_id, approval): (ApprovalId, &Approval),
-    why: &str,
+    denial: Denial<'_>,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    own::denied(cx, txn, &approval.about, why, effects)
+    own::denied(cx, txn, &approval.about, denial, effects)
 }

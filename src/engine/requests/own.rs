@@ -1,7 +1,7 @@
 //! What agents want changed about themselves: packages in their image, servers of tools. Somebody has to approve it.
 
-use super::create;
 use super::replies::{self, Asker};
+use super::{Denial, create};
 use crate::engine::json::{self, Field};
 use crate::engine::{Cx, Result, approvals, lifecycle, notice, sessions};
 use crate::model::approval::{Approval, Matters};
@@ -121,7 +121,7 @@ pub(super) fn denied(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     about: &Matters,
-    why: &str,
+    denial: Denial<'_>,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let Some(session) = session_of(about) else { return Ok(()) };
@@ -129,12 +129,12 @@ pub(super) fn denied(
         return Ok(());
     }
     let action = action(about);
-    let text = match why {
-        "it was rejected" => format!("Your {action} request was rejected by admin."),
-        "nobody answered in time" => format!("Your {action} request has lapsed: nobody answered in time."),
-        other => match about {
-            Matters::CreateAgent { .. } if other.starts_with(create::CANNOT) => other.to_owned(),
-            _ => format!("Your {action} request was approved, but applying it failed: {other}"),
+    let text = match denial {
+        Denial::Rejected => format!("Your {action} request was rejected by admin."),
+        Denial::Lapsed => format!("Your {action} request has lapsed: nobody answered in time."),
+        Denial::Impossible(why) => match about {
+            Matters::CreateAgent { .. } if why.starts_with(create::CANNOT) => why.to_owned(),
+            _ => format!("Your {action} request was approved, but applying it failed: {why}"),
         },
     };
     notice::wake_agent(cx, txn, session, &text, effects).map(drop)

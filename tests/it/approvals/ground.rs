@@ -46,6 +46,11 @@ id = "telegram:owner"
 roles = ["owner"]
 "#;
 
+/// The card about a stranger in [`GROUP`] as it is closed.
+pub(super) fn closed(said: &str) -> String {
+    format!("👤 New sender\n\n“Ann” (telegram:stranger) wants to talk to Andy in “Group Chat”. Allow?\n\n{said}")
+}
+
 /// A world and what its channels showed.
 pub(super) struct Ground {
     pub(super) world: World,

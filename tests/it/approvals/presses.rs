@@ -8,7 +8,7 @@ use hearth::model::input::Press;
 use hearth::model::report::Reply;
 use hearth::model::{Input, Millis, UserId};
 
-use super::ground::{BARE, GROUP, Ground, address};
+use super::ground::{BARE, GROUP, Ground, address, closed};
 use crate::world::inbound;
 
 const PEOPLE: &str = r#"
@@ -180,7 +180,7 @@ fn cards_are_closed_by_what_the_channel_can() {
         ground.decides(id, "approve");
         let (_, act, text) = ground.shown().pop().unwrap();
         assert_eq!(matches!(act, DeliveryAct::Edit(_)), expected == "edit");
-        assert_eq!(text, "👤 New sender\n\n✅ Allowed");
+        assert_eq!(text, closed("✅ Allowed"));
     }
     let mut ground = Ground::of(GROUP);
     ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::Absent));
@@ -207,7 +207,10 @@ fn a_card_whose_attempt_is_unknown_is_closed_after_it() {
     ground.world.put(Input::Decide(Matter::Approval(id), "reject".to_owned()));
     ground.world.assert_sound();
     ground.world.settle();
-    assert_eq!(ground.edits(), ["👤 New sender\n\n❌ Denied"]);
+    assert_eq!(
+        ground.edits(),
+        ["👤 New sender\n\ntelegram:s wants to talk to Andy in “Group Chat”. Allow?\n\n❌ Denied"]
+    );
     assert_eq!(ground.open(), 0);
 }
 
@@ -252,7 +255,7 @@ fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     ground.world.sweep();
     ground.world.settle();
     assert_eq!(ground.world.outside.launched.len(), 1);
-    assert_eq!(ground.edits(), ["👤 New sender\n\n✅ Allowed"]);
+    assert_eq!(ground.edits(), [closed("✅ Allowed")]);
     let again = inbound(&crate::world::event_in(("telegram", "chat-123", None), ("m1", "hello", ""), ""));
     ground.world.put(again);
     assert_eq!(ground.heard(), ["hello"]);

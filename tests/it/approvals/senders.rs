@@ -7,7 +7,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::{ChannelName, ForeignId, Input, Millis, Timestamp, UserId};
 
-use super::ground::{GROUP, Ground};
+use super::ground::{GROUP, Ground, closed};
 use crate::world::{World, inbound};
 
 const ALLOW: u32 = 0;
@@ -52,7 +52,7 @@ fn allowed_strangers_are_heard_from_their_first_message_on() {
     assert_eq!(ground.heard(), ["one", "two", "three"]);
     assert_eq!(ground.members(), ["ag1 telegram:stranger by telegram:owner"]);
     assert_eq!((ground.states(), ground.held().len()), (vec!["approved"], 0));
-    assert_eq!(ground.edits(), ["👤 New sender\n\n✅ Allowed"]);
+    assert_eq!(ground.edits(), [closed("✅ Allowed")]);
     assert_eq!(ground.world.outside.launched.len(), 1, "the agent was woken");
     let said = ground.world.read(|db, txn| Ok(db.bodies.first(txn, ..)?.unwrap().1.said));
     assert_eq!(said, Timestamp::parse("2026-04-20T11:00:00Z").unwrap());
@@ -206,6 +206,23 @@ fn authority_over_one_agent_opens_that_one() {
     assert_eq!(dropped, [("ag1".to_owned(), Reason::Rejected)]);
 }
 
+/// More of them than one sweep looks at, and all cards are old enough to be forgotten.
+#[test]
+fn decisions_lapse_after_a_long_time_without_a_daemon() {
+    let mut ground = Ground::of(&format!("[retention]\nbodies = \"1d\"\n{GROUP}"));
+    for stranger in 0..18 {
+        ground.says(&format!("s{stranger}"), "hello");
+    }
+    ground.world.pass(Millis::minutes(60 * 24 * 60));
+    for _ in 0..4 {
+        ground.world.sweep();
+        ground.world.settle();
+    }
+    assert_eq!((ground.open(), ground.held().len(), ground.count("asked")), (0, 0, 0));
+    let expired = ground.reasons().iter().filter(|reason| **reason == Reason::ApprovalExpired).count();
+    assert_eq!(expired, 18);
+}
+
 #[test]
 fn a_decision_lapses() {
     let mut ground = Ground::of(GROUP);
@@ -217,7 +234,7 @@ fn a_decision_lapses() {
     ground.world.sweep();
     ground.world.settle();
     assert_eq!((ground.states(), ground.reasons()), (vec!["expired"], vec![Reason::ApprovalExpired]));
-    assert_eq!(ground.edits(), ["👤 New sender\n\n⌛ Expired: nobody answered in time"]);
+    assert_eq!(ground.edits(), [closed("⌛ Expired: nobody answered in time")]);
     assert_eq!((ground.held().len(), ground.count("bodies"), ground.count("asked")), (0, 0, 0));
     ground.says("stranger", "two");
     assert_eq!(ground.open(), 1);
