@@ -1,10 +1,10 @@
 //! A bot of the Telegram Bot API, by long polling.
 //!
-//! Inbound ([`poll`]): an update is confirmed to Telegram, by asking for later ones, only after what it says is committed.
+//! Inbound (`poll`): an update is confirmed to Telegram, by asking for later ones, only after what it says is committed.
 //! Updates of one chat are taken in one after the other, chats beside each other; a crash makes updates come again, and their
-//! message ids are known then. [`event`] has the mapping.
+//! message ids are known then. `event` has the mapping.
 //!
-//! Outbound ([`lanes`]): one queue per chat. Telegram takes no idempotency key, so a message whose connection was lost may be
+//! Outbound (`lanes`): one queue per chat. Telegram takes no idempotency key, so a message whose connection was lost may be
 //! there twice: the second one says so. Of a message in several parts only the parts that are missing are sent again.
 //!
 //! The bot has to be allowed to read what is said in groups (privacy mode off) if agents are to hear more than what is meant
