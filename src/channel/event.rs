@@ -39,6 +39,9 @@ pub const CONTENT_DEPTH_MAX: usize = 100;
 /// Characters of a sender's name that are kept.
 const NAME_CHARS_MAX: usize = 200;
 
+/// The namespace of agents among those who speak; nothing that comes from outside may be in it.
+const AGENTS: &str = "agent";
+
 /// Why an event is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvent {
@@ -93,6 +96,12 @@ pub enum BadEvent {
     /// A text that cannot be an id.
     #[error("{0}; send the id as the platform gives it")]
     Name(#[from] BadName),
+    /// The namespace in which agents speak with each other.
+    #[error("{field} is `agent`, which no channel is called: agents speak there; send the name of a channel")]
+    Agents {
+        /// The field.
+        field: &'static str,
+    },
     /// A kind that does not come from outside.
     #[error("message.kind is `{found}`; it must be `chat` or `chat-sdk`, or left out")]
     Kind {
@@ -171,6 +180,9 @@ fn address(fields: &Fields<'_>, names: &AddressNames) -> Result<Address, BadEven
         ForeignId::optional(field, Some(text))?.ok_or(BadEvent::Name(BadName::Empty { what: field }))
     };
     let channel = needed("channelType", names.channel)?;
+    if channel.as_str() == AGENTS {
+        return Err(BadEvent::Agents { field: names.channel });
+    }
     let thread = fields.text("threadId", names.thread)?;
     Ok(Address {
         channel: ChannelName::new(channel.as_str())?,
