@@ -108,25 +108,9 @@ impl Sim {
         }
     }
 
-    /// Puts an input in whose effects are lost.
-    fn put(&mut self, input: Input) {
-        self.world.put(input);
-        self.world.lose_effects();
-    }
-
-    /// Puts in what comes of start or sweep, which is performed; what follows from that is lost again.
-    fn perform(&mut self) {
-        let effects: Vec<_> = self.world.effects.drain(..).collect();
-        for effect in effects {
-            for input in self.world.outside.perform(effect) {
-                self.put(input);
-            }
-        }
-    }
-
     fn sweep(&mut self) {
         self.world.sweep();
-        self.perform();
+        self.world.perform_alone();
     }
 
     fn step(&mut self) {
@@ -159,7 +143,7 @@ impl Sim {
         let text = ["words", "words", "words", "/help", "/clear"][usize::try_from(self.chance.next(5)).unwrap()];
         let json = event_in(("net", chat, Some(thread)), (&id, text, "\"senderId\":\"ann\""), mention);
         let threads = [None, Some(true), Some(true), Some(false)][usize::try_from(self.chance.next(4)).unwrap()];
-        self.put(crate::world::inbound(&with_threads(threads, &json)));
+        self.world.put_alone(crate::world::inbound(&with_threads(threads, &json)));
     }
 
     /// An operator mutes a thread, lets it be heard again, or ends that somebody listens there.
@@ -216,7 +200,7 @@ impl Sim {
         };
         let seen = self.world.outside.write(session, found);
         if self.chance.one_in(2) {
-            self.put(seen);
+            self.world.put_alone(seen);
         }
     }
 
@@ -225,7 +209,7 @@ impl Sim {
         let Some((session, number)) = self.somebody() else { return };
         let gone = self.world.outside.end(session, number, Exit::Signal(9));
         if !self.chance.one_in(3) {
-            self.put(gone);
+            self.world.put_alone(gone);
         }
     }
 
@@ -234,7 +218,7 @@ impl Sim {
             self.world.outside.running.clear();
         }
         self.world.restart();
-        self.perform();
+        self.world.perform_alone();
     }
 
     /// From now on everybody does what they should, and only sweeps get anything done.
@@ -252,7 +236,7 @@ impl Sim {
                 self.work();
                 let found = self.world.outside.files_of(session);
                 if found.len() != self.looked.insert(session, found.len()).unwrap_or_default() {
-                    self.put(Input::Collected(Collection { session, found, closes: None }));
+                    self.world.put_alone(Input::Collected(Collection { session, found, closes: None }));
                 }
             }
             self.world.assert_sound();

@@ -171,6 +171,22 @@ impl World {
         self.effects.clear();
     }
 
+    /// Puts an input in whose effects are lost.
+    pub(crate) fn put_alone(&mut self, input: Input) -> Reply {
+        let reply = self.put(input);
+        self.lose_effects();
+        reply
+    }
+
+    /// Performs what waits outside, as after start or sweep; what follows from that is lost.
+    pub(crate) fn perform_alone(&mut self) {
+        for effect in std::mem::take(&mut self.effects) {
+            for input in self.outside.perform(effect) {
+                self.put_alone(input);
+            }
+        }
+    }
+
     pub(crate) fn configure(&mut self, changes: Vec<Change>) -> Result<Vec<ChangeReport>, Refusal> {
         match self.put(Input::Configure(Configure::new(changes, Origin::Runtime))) {
             Reply::Configured(reports) => Ok(reports),

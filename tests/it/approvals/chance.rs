@@ -101,23 +101,6 @@ impl Sim {
         &all[usize::try_from(self.chance.next(u64::try_from(all.len()).unwrap())).unwrap()]
     }
 
-    /// Puts an input in whose effects are lost.
-    fn put(&mut self, input: Input) -> Reply {
-        let reply = self.world.put(input);
-        self.world.lose_effects();
-        reply
-    }
-
-    /// Does what start or sweep ask for; what follows from that is lost again.
-    fn perform(&mut self) {
-        let effects: Vec<_> = self.world.effects.drain(..).collect();
-        for effect in effects {
-            for input in self.world.outside.perform(effect) {
-                self.put(input);
-            }
-        }
-    }
-
     fn step(&mut self) {
         match self.chance.next(12) {
             0..=3 => self.say(),
@@ -126,14 +109,14 @@ impl Sim {
             8 => self.command(),
             9 if self.chance.one_in(3) => {
                 self.world.restart();
-                self.perform();
+                self.world.perform_alone();
             }
             _ => {
                 let ms = if self.chance.one_in(12) { 86_400_000 } else { 60_000 };
                 let ms = self.chance.next(ms);
                 self.world.pass(Millis::new(ms));
                 self.world.sweep();
-                self.perform();
+                self.world.perform_alone();
             }
         }
         self.prove();
@@ -149,7 +132,7 @@ impl Sim {
         let mention = if self.chance.one_in(2) || chat != "C" { "\"isMention\":true,\"isGroup\":true" } else { "" };
         let sender = format!("\"senderId\":\"{who}\"");
         let json = event_in(("net", chat, None), (&self.events.to_string(), "words", &sender), mention);
-        self.put(inbound(&json));
+        self.world.put_alone(inbound(&json));
     }
 
     /// Somebody presses some button of some card that was ever shown, perhaps twice.
@@ -164,7 +147,7 @@ impl Sim {
         let press = Press { by: UserId::parse(who).unwrap(), at, button: card.button(option) };
         for _ in 0..=self.chance.next(2) {
             let before = (self.world.text(), self.over.len());
-            let Reply::Answered { decided, .. } = self.put(Input::Pressed(press.clone())) else { panic!() };
+            let Reply::Answered { decided, .. } = self.world.put_alone(Input::Pressed(press.clone())) else { panic!() };
             assert!(!decided || !["net:s1", "net:nobody"].contains(&who), "{who} decided {}", card.matter);
             if ["net:s1", "net:nobody"].contains(&who) {
                 assert_eq!(self.world.text(), before.0, "{who} changed something");
@@ -189,7 +172,11 @@ impl Sim {
         self.events += 1;
         let sender = format!("\"senderId\":\"{who}\"");
         let place = (at.channel.as_str(), at.platform_id.as_str(), None);
-        self.put(inbound(&event_in(place, (&self.events.to_string(), &text, &sender), "\"isMention\":true")));
+        self.world.put_alone(inbound(&event_in(
+            place,
+            (&self.events.to_string(), &text, &sender),
+            "\"isMention\":true",
+        )));
     }
 
     /// The operator does something.
@@ -216,7 +203,7 @@ impl Sim {
                 Input::Decide(Matter::Approval(id), value)
             }
         };
-        self.put(input);
+        self.world.put_alone(input);
     }
 
     fn prove(&mut self) {
@@ -274,7 +261,7 @@ fn run(seed: u64) {
     for _ in 0..40 {
         sim.world.pass(Millis::minutes(12 * 60));
         sim.world.sweep();
-        sim.perform();
+        sim.world.perform_alone();
         sim.prove();
     }
     let (open, held, asked) =

@@ -1,0 +1,364 @@
+//! Files that are refused: what is said, and at which line.
+
+use super::*;
+
+/// `(what follows line 1, line, message)`; line 1 is `schema = 1`.
+const BAD: &[(&str, usize, &str)] = &[
+    // the top
+    ("timezone = \"UTC\"", 2, "`timezone` is not yet possible in the top of the file; leave it out"),
+    ("[channels.telegram]\ntype = \"x\"", 3, "`type` cannot be \"x\"; write \"telegram\" or \"webhook\""),
+    ("[channels.work]\ntoken = \"env:T\"", 2, "the channel `work` needs a type"),
+    ("[channels.telegram]", 2, "a channel of type telegram needs `token`"),
+    ("[channels.telegram]\ntoken = \"123:abc\"", 3, "`token` must say where the secret is"),
+    (
+        "[channels.telegram]\ntoken = \"env:T\"\nsecret = \"env:S\"",
+        4,
+        "`secret` means nothing to a channel of type telegram",
+    ),
+    ("[channels.telegram]\ntoken = \"env:T\"\nbase_url = \"ftp://x\"", 4, "`base_url` must be a web address"),
+    ("[channels.webhook]\nsecret = \"env:S\"\nlisten = \"8787\"", 4, "`listen` must be an address and a port"),
+    ("[channels.terminal]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "the channel `terminal` is always there"),
+    ("[channels.\"a:b\"]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "contains `:` or `/`"),
+    ("channels = 1", 2, "`channels` must have tables with names"),
+    ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
+    (
+        "\n[retention]\nbodies = 0",
+        4,
+        "`retention.bodies` cannot be 0; write days like \"90d\", from 1 to 36500, or \"forever\"",
+    ),
+    ("[retention]\njournal = \"5 days\"", 3, "`retention.journal` cannot be \"5 days\"; write days like"),
+    ("[retention]\ndrops = \"-5d\"", 3, "`retention.drops` cannot be \"-5d\""),
+    ("[retention]\ndrops = \"+5d\"", 3, "`retention.drops` cannot be \"+5d\""),
+    ("[retention]\ndrops = \"d\"", 3, "`retention.drops` cannot be \"d\""),
+    ("[retention]\nattachments = true", 3, "`retention.attachments` cannot be boolean"),
+    ("[retention]\nattachments = \"99999d\"", 3, "`retention.attachments` cannot be \"99999d\""),
+    (
+        "[retention]\ndedup = \"29d\"",
+        3,
+        "`retention.dedup` cannot be \"29d\"; write days like \"90d\", from 30 to 36500",
+    ),
+    ("[retention]\nbodie = \"5d\"", 3, "unknown key `bodie` in [retention]; did you mean `bodies`?"),
+    ("max_container = 3", 2, "unknown key `max_container` in the top of the file; did you mean `max_containers`?"),
+    ("[[agent]]\nfolder = \"a\"", 2, "unknown key `agent` in the top of the file; did you mean `agents`?"),
+    ("time_zone = 1", 2, "did you mean `timezone`?"),
+    ("xyzzy = 1", 2, "possible are schema, default_agent, store_max_bytes"),
+    ("schema = 1", 2, "duplicate key; correct the TOML"),
+    ("default_agent = 1", 2, "`default_agent` is an integer; write a string, in quotes"),
+    ("default_agent = \"../x\"", 2, "`../x` cannot be an agent's folder: use 1 to 64 letters"),
+    ("store_max_bytes = 4194303", 2, "`store_max_bytes` cannot be 4194303; write a number at least 4194304"),
+    ("store_max_bytes = \"1G\"", 2, "`store_max_bytes` is a string; write a whole number"),
+    ("store_max_bytes = 99999999999999999999", 2, "`store_max_bytes` is too large; write a smaller number"),
+    ("max_containers = 0", 2, "`max_containers` cannot be 0; write a number from 1 to 1000"),
+    ("max_containers = 1.5", 2, "`max_containers` is a float; write a whole number"),
+    ("agents = 3", 2, "`agents` must be a list of tables; begin each with [[agents]]"),
+    ("agents = [3]", 2, "`agents` must be a list of tables; begin each with [[agents]]"),
+    ("[agents]\nfolder = \"a\"", 2, "`agents` must be a list of tables; begin each with [[agents]]"),
+    ("x =", 2, "correct the TOML"),
+    // agents
+    ("[[agents]]\nname = \"x\"", 2, "`folder` is missing in [[agents]]; add it"),
+    ("[[agents]]\nfolder = 7", 3, "`folder` is an integer; write a string, in quotes"),
+    ("[[agents]]\nfolder = \"global\"", 3, "`global` cannot be an agent's folder"),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovder = \"echo\"",
+        4,
+        "unknown key `provder` in [[agents]]; did you mean `provider`?",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\ndefault_agent = \"a\"",
+        4,
+        "it belongs at the top of the file, before the first table",
+    ),
+    ("[[agents]]\nfolder = \"a\"\ntimezone = \"UTC\"", 4, "`timezone` is not yet possible in [[agents]]"),
+    ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is not yet possible"),
+    ("[[agents]]\nfolder = \"a\"\nmounts = []", 4, "`mounts` is not yet possible"),
+    ("[[agents]]\nfolder = \"a\"\npackages = []", 4, "`packages` is an array; write a table, in braces"),
+    ("[[agents]]\nfolder = \"a\"\npackages = { apt = [\"jq=1\"] }", 4, "`jq=1` is no name of a package of apt"),
+    ("[[agents]]\nfolder = \"a\"\npackages = { npm = [\"@A/b\"] }", 4, "`@A/b` is no name of a package of npm"),
+    ("[[agents]]\nfolder = \"a\"\npackages = { pip = [] }", 4, "unknown key `pip` in `packages`"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = 1", 5, "`command` is an integer; write a string"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\nargs = []", 4, "`command` is missing in an MCP server"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"\"", 5, "`command` names a program"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.\"x y\"]\ncommand = \"c\"", 4, "`x y` cannot be the name"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.nanoclaw]\ncommand = \"c\"", 4, "`nanoclaw` cannot be the name"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nurl = \"u\"", 6, "unknown key `url`"),
+    (
+        "[[agents]]\nfolder = \"a\"\n[agents.mcp_servers.x]\ncommand = \"c\"\nenv = { A = \"file:x\" }",
+        6,
+        "the value of `A`",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nmcp_servers = 1", 4, "`mcp_servers` is a table of tables"),
+    ("[[agents]]\nfolder = \"a\"\nmcp_servers = { x = 1 }", 4, "`mcp_servers` is a table of tables"),
+    ("[[agents]]\nfolder = \"a\"\ninstructions = \"\\u0000\"", 4, "`instructions` is a text of at most"),
+    ("[[agents]]\nfolder = \"a\"\nskills = []", 4, "`skills` is not yet possible"),
+    ("[[agents]]\nfolder = \"a\"\nlimits = { memory = 1 }", 4, "`limits` is not yet possible"),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"cloude\"",
+        4,
+        "`provider` cannot be \"cloude\"; write \"echo\" or \"command\" or \"claude\"",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true",
+        4,
+        "the provider `command` needs one; add `command = [\"program\", \"argument\"]`",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nunconfined = 1", 4, "`unconfined` is an integer; write true or false"),
+    ("[[agents]]\nfolder = \"a\"\ncommand = [\"x\"]", 4, "the provider `echo` runs no command"),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = []",
+        6,
+        "`command` is empty; name the program",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = [\" \"]",
+        6,
+        "`command` begins with the program; name it",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = \"x y\"",
+        6,
+        "`command` is a string; write a list of strings, in brackets",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = [\"x\",\n 1]",
+        7,
+        "`command` has an integer in it; write strings only",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = [\"x\", \"a\\u0000\"]",
+        6,
+        "`command` contains a NUL character",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nname = \" \"", 4, "`name` must be one line of text"),
+    ("[[agents]]\nfolder = \"a\"\nmodel = \"a\\nb\"", 4, "`model` must be one line of text"),
+    (
+        "[[agents]]\nfolder = \"a\"\ntrust = \"full\"",
+        4,
+        "`trust` cannot be \"full\"; write \"main\" or \"trusted\" or \"untrusted\"",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nblocked_tools = [\"\"]", 4, "`blocked_tools` has an entry that is no tool's name"),
+    ("[[agents]]\nfolder = \"a\"\nmax_parallel = 0", 4, "`max_parallel` cannot be 0; write a number from 1 to 1000"),
+    (
+        "[[agents]]\nfolder = \"a\"\nmax_prompt_messages = -1",
+        4,
+        "`max_prompt_messages` cannot be -1; write a number from 0 to 1000",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nenv = [\"A=b\"]", 4, "`env` is an array; write a table, in braces"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { A = 1 }", 4, "`env.A` is an integer; write a string, in quotes"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { \"1A\" = \"x\" }", 4, "`1A` is no name of a variable"),
+    ("[[agents]]\nfolder = \"a\"\n[agents.env]\nA-B = \"x\"", 5, "`A-B` is no name of a variable"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { HOME = \"/\" }", 4, "`HOME` is set by Hearth for every agent; remove it"),
+    ("[[agents]]\nfolder = \"a\"\nenv.PATH = \"/\"", 4, "`PATH` is set by Hearth"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { HEARTH_X = \"\" }", 4, "`HEARTH_X` is set by Hearth"),
+    (
+        "[[agents]]\nfolder = \"a\"\nenv = { NANOCLAW_SESSION_NAME = \"\" }",
+        4,
+        "`NANOCLAW_SESSION_NAME` is set by Hearth",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nenv = { CLAUDE_SESSION_ID = \"\" }", 4, "`CLAUDE_SESSION_ID` is set by Hearth"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { TZ = \"UTC\" }", 4, "`TZ` is set by Hearth"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { A = \"env:\" }", 4, "the value of `A` names no variable; write \"env:NAME\""),
+    ("[[agents]]\nfolder = \"a\"\nenv = { A = \"env:A B\" }", 4, "the value of `A` names no variable"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { A = \"file:token\" }", 4, "the value of `A` names no absolute path"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { A = \"cmd: \" }", 4, "the value of `A` names no command"),
+    ("[[agents]]\nfolder = \"a\"\nenv = { A = \"x\\u0000\" }", 4, "the value of `A` contains a NUL character"),
+    (
+        "[[agents]]\nfolder = \"a\"\n\n[[agents]]\nfolder = \"a\"",
+        5,
+        "the agent `a` is there twice, in lines 2 and 5; keep one of them",
+    ),
+    // users
+    ("[[users]]\nname = \"Ann\"", 2, "`id` is missing in [[users]]; add it"),
+    ("[[users]]\nid = \"ann\"", 3, "`ann` is not a user id like telegram:123"),
+    ("[[users]]\nid = \":1\"", 3, "`:1` is not a user id"),
+    ("[[users]]\nid = \"a:b\"\nrole = []", 4, "unknown key `role` in [[users]]; did you mean `roles`?"),
+    ("[[users]]\nid = \"a:b\"\nroles = \"owner\"", 4, "`roles` is a string; write a list of strings"),
+    (
+        "[[users]]\nid = \"a:b\"\nroles = [\n\"king\"]",
+        5,
+        "\"king\" is no role; write \"owner\", \"admin\" or \"admin:<folder>\"",
+    ),
+    ("[[users]]\nid = \"a:b\"\nroles = [\"owner:main\"]", 4, "an owner owns everything, not one agent"),
+    ("[[users]]\nid = \"a:b\"\nroles = [\"admin:\"]", 4, "`` cannot be an agent's folder"),
+    ("[[users]]\nid = \"a:b\"\nroles = [\"admin\", \"admin\"]", 4, "`roles` has \"admin\" twice; remove one"),
+    ("[[users]]\nid = \"a:b\"\nmember_of = [\"a b\"]", 4, "`a b` cannot be an agent's folder"),
+    ("[[users]]\nid = \"a:b\"\n[[users]]\nid = \"a:b\"", 4, "the user `a:b` is there twice, in lines 2 and 4"),
+    // chats
+    ("[[chats]]\nplatform_id = \"1\"", 2, "`channel` is missing in [[chats]]; add it"),
+    ("[[chats]]\nchannel = \"a\"", 2, "`platform_id` is missing in [[chats]]; add it"),
+    (
+        "[[chats]]\nchannel = \"\"\nplatform_id = \"1\"",
+        3,
+        "the channel name is empty; write it as the channel gives it",
+    ),
+    ("[[chats]]\nchannel = \"a\"\nplatform_id = \"\"", 4, "the platform id is empty"),
+    ("[[chats]]\nchannel = \"a\"\nplatform_id = 5", 4, "`platform_id` is an integer; write a string, in quotes"),
+    ("[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\ngroup = \"yes\"", 5, "`group` is a string; write true or false"),
+    (
+        "[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\nunknown_senders = \"ask\"",
+        5,
+        "`unknown_senders` cannot be \"ask\" in the chat `1` on `a`; write \"strict\" or \"request_approval\" or \"public\"",
+    ),
+    (
+        "[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\npattern = \".\"",
+        5,
+        "unknown key `pattern` in [[chats]]; possible are channel",
+    ),
+    (
+        "[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\n[[chats]]\nplatform_id = \"1\"\nchannel = \"a\"",
+        5,
+        "the chat `1` on `a` is there twice, in lines 2 and 5",
+    ),
+];
+
+/// The same for a wiring; line 5 is `[[chats.wirings]]`.
+const BAD_WIRINGS: &[(&str, usize, &str)] = &[
+    ("", 5, "`agent` is missing in [[chats.wirings]]; add it"),
+    ("agent = \"a/b\"", 6, "`a/b` cannot be an agent's folder"),
+    (
+        "agent = \"a\"\nengage = \"always\"",
+        7,
+        "`engage` cannot be \"always\" in the wiring to `a` of the chat `1` on `c`; \
+         write \"pattern\" or \"mention\" or \"mention-sticky\"",
+    ),
+    ("engage = \"x\"\nagent = \"a\"", 6, "`engage` cannot be \"x\" in the wiring to `a` of the chat `1` on `c`; write"),
+    (
+        "agent = \"a\"\nengage = \"mention-sticky\"\npattern = \".\"",
+        8,
+        "`pattern` means nothing without `engage = \"pattern\"`",
+    ),
+    ("agent = \"a\"\nengage = 1", 7, "`engage` is an integer; write a string"),
+    ("agent = \"a\"\nengage = \"pattern\"", 5, "`pattern` is missing beside `engage = \"pattern\"`; add it"),
+    ("agent = \"a\"\nengage = \"pattern\"\npattern = 1", 8, "`pattern` is an integer; write a string"),
+    ("agent = \"a\"\npattern = \".\"", 7, "`pattern` means nothing without `engage = \"pattern\"`"),
+    (
+        "agent = \"a\"\nengage = \"mention\"\npattern = \".\"",
+        8,
+        "`pattern` means nothing without `engage = \"pattern\"`",
+    ),
+    (
+        "agent = \"a\"\nsenders = \"member\"",
+        7,
+        "`senders` cannot be \"member\" in the wiring to `a` of the chat `1` on `c`; write \"all\" or \"known\"",
+    ),
+    (
+        "agent = \"a\"\nignored = \"keep\"",
+        7,
+        "`ignored` cannot be \"keep\" in the wiring to `a` of the chat `1` on `c`; write \"drop\" or \"accumulate\"",
+    ),
+    (
+        "agent = \"a\"\nsession = \"per_thread\"",
+        7,
+        "`session` cannot be \"per_thread\" in the wiring to `a` of the chat `1` on `c`; write \"shared\" or \"per-thread\" or \"agent-shared\"",
+    ),
+    (
+        "agent = \"a\"\npriority = 2147483648",
+        7,
+        "`priority` cannot be 2147483648; write a number from -2147483648 to 2147483647",
+    ),
+    ("agent = \"a\"\nsesion = \"shared\"", 7, "unknown key `sesion` in [[chats.wirings]]; did you mean `session`?"),
+    (
+        "agent = \"a\"\n[[chats.wirings]]\nagent = \"a\"",
+        7,
+        "the wiring to `a` in this chat is there twice, in lines 5 and 7",
+    ),
+];
+
+fn check(text: &str, line: usize, what: &str) {
+    let problems = parse("hearth.toml", text).expect_err(text).problems;
+    let shown: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    assert_eq!(problems.len(), 1, "{text}\n{shown:#?}");
+    assert!(problems[0].what.contains(what), "{text}\n{}\n{what}", shown[0]);
+    assert!(problems[0].what.contains(';') || problems[0].what.contains(": use"), "says what to do: {}", shown[0]);
+    assert_eq!(problems[0].line, line, "{text}\n{}", shown[0]);
+}
+
+#[test]
+fn bad_files_are_refused_with_line_and_advice() {
+    for (text, line, what) in BAD {
+        check(&format!("schema = 1\n{text}\n"), *line, what);
+    }
+    for (text, line, what) in BAD_WIRINGS {
+        let text = format!("schema = 1\n[[chats]]\nchannel = \"c\"\nplatform_id = \"1\"\n[[chats.wirings]]\n{text}\n");
+        check(&text, *line, what);
+    }
+}
+
+#[test]
+fn the_schema_decides_first() {
+    check("", 1, "`schema` is missing; write `schema = 1` at the top of the file");
+    check(
+        "# x\nschema = 2\nwhat = 1\n",
+        2,
+        "schema 2 is newer than this Hearth, which reads schema 1; use a newer Hearth",
+    );
+    check("schema = 0\n", 1, "there is no schema 0; write `schema = 1`");
+    check("schema = \"1\"\n", 1, "`schema` is a string; write a whole number");
+}
+
+#[test]
+fn all_problems_are_told_together_in_the_order_of_lines() {
+    let text =
+        "schema = 1\nmax_containers = 0\n[[agents]]\nfolder = \"a b\"\ntrust = 1\n\"ä\" = 2\n[[users]]\nid = \"x\"\n";
+    let told = parse("my.toml", text).unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    let begins = [
+        "my.toml:2: `max_containers`",
+        "my.toml:4: `a b`",
+        "my.toml:5: `trust`",
+        "my.toml:6: unknown key `ä`",
+        "my.toml:8: `x`",
+    ];
+    assert_eq!(lines.len(), begins.len(), "{told}");
+    for (line, begin) in lines.iter().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+    }
+}
+
+#[test]
+fn several_syntax_errors_are_told_together() {
+    let problems = parse("hearth.toml", "schema = 1\na = = 2\nb = \n").unwrap_err().problems;
+    let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
+    assert!(lines.contains(&2) && lines.contains(&3), "{problems:?}");
+}
+
+/// A secret typed in by mistake must not reach a terminal or a log.
+#[test]
+fn values_of_the_environment_are_never_part_of_a_message() {
+    let text = "schema = 1\n[[agents]]\nfolder = \"a\"\nenv = { A = \"env:hunter2 x\", \"B-\" = \"hunter2\", C = [\"hunter2\"] }";
+    let told = parse("hearth.toml", text).unwrap_err().to_string();
+    assert_eq!(told.lines().count(), 3, "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep = format!("schema = 1\nagents = {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(parse("hearth.toml", &deep).is_err());
+    let deep = format!("schema = 1\nagents = {}1", "{a=".repeat(100_000));
+    assert!(parse("hearth.toml", &deep).is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn random_text_never_panics(text in "(schema = 1\n)?(\\PC|[\\[\\]=\"\n{},.a-z]){0,60}") {
+        drop(parse("hearth.toml", &text));
+    }
+
+    /// Files cut off anywhere are refused or read, and lines stay within the file.
+    #[test]
+    fn cut_files_never_panic(at in 0..FULL.len()) {
+        if let Err(bad) = parse("hearth.toml", &FULL[..FULL.floor_char_boundary(at)]) {
+            proptest::prop_assert!(bad.problems.iter().all(|problem| problem.line <= FULL.lines().count()));
+        }
+    }
+}
+
+#[test]
+fn whether_an_agent_can_be_confined_is_not_for_the_file_to_say() {
+    for provider in ["claude", "command"] {
+        let command = if provider == "command" { "command = [\"x\"]" } else { "" };
+        let text = format!("schema = 1\n[[agents]]\nfolder = \"a\"\nprovider = \"{provider}\"\n{command}\n");
+        let configure = parse("hearth.toml", &text).unwrap();
+        assert!(matches!(&configure.changes[..], [Change::PutAgent(_, settings)] if !settings.unconfined));
+    }
+}
