@@ -222,7 +222,12 @@ impl Mailroom {
             group_dir: self.paths.groups().join(&launch.folder),
             home_dir: self.paths.homes().join(&launch.folder),
             settings: launch.settings.clone(),
+            provider: launch.export.context.as_ref().map_or(launch.settings.provider, |context| context.provider),
             session_name: launch.session_name,
+            timezone: TIMEZONE.to_owned(),
+            digest: launch.digest,
+            image: launch.image.clone(),
+            mounts: Vec::new(),
         });
         crash::point("launched");
     }

@@ -9,6 +9,7 @@ use super::{Daemon, guarded, setup, this_program};
 use crate::config::{Paths, env};
 use crate::model::entity::{AgentSettings, Folder, ProviderKind};
 use crate::model::id::SessionId;
+use crate::model::incarnation::SpecDigest;
 use crate::model::policy::Policy;
 use crate::model::session::SessionName;
 use crate::runtime::Spec;
@@ -261,7 +262,12 @@ fn spec(paths: &Paths, folder: &str, session: SessionId) -> Result<Spec, Error> 
             command: vec!["sh".to_owned()],
             ..setup::first_agent()
         },
+        provider: ProviderKind::Command,
         session_name: SessionName::Default,
+        timezone: "UTC".to_owned(),
+        digest: SpecDigest::new(0),
+        image: None,
+        mounts: Vec::new(),
     })
 }
 

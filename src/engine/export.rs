@@ -1,7 +1,7 @@
 //! What a session's mailbox should hold: made from the tables, never from memory.
 
 use super::requests::{peers, replies};
-use super::{Cx, Result, context};
+use super::{Cx, Result, context, spec};
 use crate::model::address::Address;
 use crate::model::delivery::{Author, OutState};
 use crate::model::effect::{
@@ -130,6 +130,9 @@ pub(super) fn context_view(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<C
         destinations: destinations(cx, txn, session.agent)?,
         next_number: session.next_agent_number(),
         already_sent: already_sent(cx, txn, id)?,
+        provider: session.provider.unwrap_or(agent.settings.provider),
+        epoch: session.epoch,
+        timezone: spec::timezone(cx, txn, agent)?,
     })
 }
 

@@ -77,7 +77,8 @@ impl Intake {
                     self.note_progress(cx, txn, incarnation, true)?;
                 }
             }
-            Record::End { seq, also, incarnation, error, answers } => {
+            Record::End { seq, also, incarnation, failure, answers } => {
+                let error = failure.map(|failure| failure.error);
                 if self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })? {
                     self.note_progress(cx, txn, incarnation, true)?;
                     self.ended = true;

@@ -225,6 +225,7 @@ pub(super) fn describe(exit: &Exit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::incarnation::SpecDigest;
 
     /// Waits and tries of the peer: 5, 10, 20, 40, 80 s, then failed.
     #[test]
@@ -249,6 +250,7 @@ mod tests {
             stopped_for: None,
             claimed: true,
             outdated: false,
+            digest: SpecDigest::new(0),
             stderr_tail: String::new(),
         };
         let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };

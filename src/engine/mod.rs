@@ -50,6 +50,7 @@ mod route;
 #[cfg(test)]
 mod scene;
 mod sessions;
+mod spec;
 mod start;
 mod stuck;
 mod sweep;

@@ -59,7 +59,7 @@ fn judge_live(incarnation: &Incarnation, claims: &[Awake], policy: &Policy, now:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::incarnation::ToolUse;
+    use crate::model::incarnation::{SpecDigest, ToolUse};
     use crate::model::time::Timestamp;
 
     const NOW: u64 = 10 * 3_600;
@@ -79,6 +79,7 @@ mod tests {
             stopped_for: None,
             claimed: true,
             outdated: false,
+            digest: SpecDigest::new(0),
             stderr_tail: String::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::export::Of;
 use super::places::Full;
-use super::{Cx, Result, export, places, sessions};
+use super::{Cx, Result, export, places, sessions, spec};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, Phase};
@@ -147,6 +147,7 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, of: Of<'_>, effects: &mut Vec<Effect
         session.context_version = session.context_version.saturating_add(1);
         session.last_incarnation
     })?;
+    let (digest, _) = spec::of(cx, txn, (&session, of.agent))?;
     let incarnation = Incarnation {
         phase: Phase::Starting,
         launched: cx.now.awake,
@@ -157,6 +158,7 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, of: Of<'_>, effects: &mut Vec<Effect
         stopped_for: None,
         claimed: false,
         outdated: false,
+        digest,
         stderr_tail: String::new(),
     };
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
@@ -183,12 +185,15 @@ fn launch_effect(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let export = export::everything(cx, txn, of, true, effects)?;
+    let (digest, image) = spec::of(cx, txn, (of.session, of.agent))?;
     effects.push(Effect::Launch(Box::new(Launch {
         session: of.id,
         incarnation,
         folder: of.agent.folder.to_string(),
         settings: of.agent.settings.clone(),
         session_name: of.session.name,
+        digest,
+        image,
         export,
     })));
     Ok(())
@@ -198,7 +203,7 @@ fn launch_effect(
 mod tests {
     use super::*;
     use crate::model::id::AgentId;
-    use crate::model::incarnation::{Exit, StopReason};
+    use crate::model::incarnation::{Exit, SpecDigest, StopReason};
     use crate::model::session::{Route, SessionName};
     use crate::model::time::{Awake, Timestamp};
 
@@ -215,6 +220,11 @@ mod tests {
             last_number: 0,
             last_incarnation: 1,
             live,
+            provider: None,
+            epoch: 0,
+            failed_starts: 0,
+            start_after: None,
+            messages: 0,
             context_version: 0,
             created: at,
             active: at,
@@ -231,6 +241,7 @@ mod tests {
                 stopped_for: None,
                 claimed: false,
                 outdated: false,
+                digest: SpecDigest::new(0),
                 stderr_tail: String::new(),
             });
             decide(&session(live, status), incarnation.as_ref(), removed)

@@ -282,9 +282,9 @@ impl<'a> Collector<'a> {
         let also: BTreeSet<u64> = end.ack.ends.iter().copied().filter(|seq| *seq != end.name.seq).collect();
         self.answer_room.take(answers.len() + also.len(), 0);
         files.push(format!("{ACK_DIR}/{}", end.name));
-        let error = (end.name.status == AckStatus::Failed).then(|| parse::turn_error(&end.ack));
+        let failure = (end.name.status == AckStatus::Failed).then(|| parse::failure(&end.ack));
         let also = also.into_iter().collect();
-        let record = Record::End { seq: end.name.seq, also, incarnation: end.name.incarnation, error, answers };
+        let record = Record::End { seq: end.name.seq, also, incarnation: end.name.incarnation, failure, answers };
         self.ends.push(Found { record, files });
     }
 

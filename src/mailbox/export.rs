@@ -15,7 +15,7 @@ use crate::model::content::RawJson;
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
 };
-use crate::model::entity::{AgentSettings, EnvValue, McpServer, ProviderKind};
+use crate::model::entity::{EnvValue, McpServer, ProviderKind};
 
 use super::blobs::Blobs;
 use super::collect::ENTRIES;
@@ -168,8 +168,9 @@ fn wire_context(mailbox: &Mailbox, install: &str, view: &ContextView, timezone: 
         agent: view.folder.clone(),
         agent_name: view.settings.name.clone(),
         incarnation: view.incarnation,
+        epoch: view.epoch,
         session_name: view.session_name.as_str().to_owned(),
-        provider: provider(&view.settings),
+        provider: provider(view),
         reply: view.reply.as_ref().map(wire_address),
         destinations: view.destinations.iter().map(destination).collect(),
         tasks: Vec::new(),
@@ -186,8 +187,9 @@ fn wire_context(mailbox: &Mailbox, install: &str, view: &ContextView, timezone: 
     }
 }
 
-fn provider(settings: &AgentSettings) -> hearth_wire::Provider {
-    let name = match settings.provider {
+fn provider(view: &ContextView) -> hearth_wire::Provider {
+    let settings = &view.settings;
+    let name = match view.provider {
         ProviderKind::Echo => "echo",
         ProviderKind::Command => "command",
         ProviderKind::Claude => "claude",

@@ -1,14 +1,14 @@
 //! From bytes an agent wrote to types that hold what they promise. Pure; every refusal has a reason.
 
 use hearth_wire::limits::ENDS_PER_ACK;
-use hearth_wire::{Ack, AckName, AckStatus, OutId, OutKind, OutMessage, WIRE_VERSION};
+use hearth_wire::{Ack, AckName, AckStatus, OutId, OutKind, OutMessage, Retry, WIRE_VERSION};
 use serde_json::Value;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
-use crate::model::mailbox::{Said, Target};
+use crate::model::mailbox::{Again, Failure, Said, Target};
 use crate::model::request::Wish;
-use crate::model::time::Timestamp;
+use crate::model::time::{Millis, Timestamp};
 
 use super::{text, wish};
 
@@ -18,6 +18,8 @@ const NUMBER_END: u64 = 1_000_000_000_000_000;
 const SPEAKER: [&str; 4] = ["sender", "senderId", "senderName", "author"];
 /// Characters of the error of a failed turn.
 const ERROR_CHARS: usize = 2_000;
+/// Longest wait that a provider may ask for.
+const WAIT_MAX: Millis = Millis::minutes(24 * 60);
 
 /// Something an agent wants said.
 #[derive(Debug)]
@@ -55,12 +57,18 @@ pub(super) fn ack(name: AckName, bytes: &[u8]) -> Result<Ack, String> {
     Ok(ack)
 }
 
-/// The error of a failed turn, as far as it is stored.
-pub(super) fn turn_error(ack: &Ack) -> String {
-    match ack.error.as_deref().map(str::trim) {
+/// How a turn failed, as far as it is stored. Nobody waits longer for an agent's word than [`WAIT_MAX`].
+pub(super) fn failure(ack: &Ack) -> Failure {
+    let error = match ack.error.as_deref().map(str::trim) {
         None | Some("") => "the agent gave no reason".to_owned(),
         Some(error) => text::cut(error, ERROR_CHARS),
-    }
+    };
+    let again = match ack.retry {
+        None => Again::Never,
+        Some(Retry { rate_limited: false, .. }) => Again::Later,
+        Some(Retry { after_ms, .. }) => Again::Wait(after_ms.map(|after| Millis::new(after).min(WAIT_MAX))),
+    };
+    Failure { error, again }
 }
 
 /// Reads something said.

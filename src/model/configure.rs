@@ -138,6 +138,32 @@ pub struct Settings {
     pub max_containers: Option<u32>,
     /// How long things are kept.
     pub retention: Retention,
+    /// Zone of the people here (IANA); none is the machine's.
+    pub timezone: Option<String>,
+    /// Where agents run; none is wherever they can.
+    pub runtime: Option<RuntimeKind>,
+    /// Image of the agents' containers; none is the one that `hearth image build` makes.
+    pub image: Option<String>,
+}
+
+/// Where agents run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RuntimeKind {
+    /// In containers.
+    Podman,
+    /// As child processes of the daemon.
+    Process,
+}
+
+impl RuntimeKind {
+    /// For people and programs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Podman => "podman",
+            Self::Process => "process",
+        }
+    }
 }
 
 /// A person.

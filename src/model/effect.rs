@@ -6,8 +6,9 @@
 use super::address::{Address, ChannelName, UserId};
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
-use super::entity::AgentSettings;
+use super::entity::{AgentSettings, ProviderKind};
 use super::id::{MessageId, OutboundId, SessionId};
+use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
 use super::session::SessionName;
@@ -114,6 +115,12 @@ pub struct ContextView {
     pub next_number: u64,
     /// What was said in a turn that did not end.
     pub already_sent: Vec<AlreadySent>,
+    /// What drives the session.
+    pub provider: ProviderKind,
+    /// Which beginning of the session this is.
+    pub epoch: u32,
+    /// Zone of its people, if one was configured; none is the machine's.
+    pub timezone: Option<String>,
 }
 
 /// A destination by the name the agent uses.
@@ -171,6 +178,10 @@ pub struct Launch {
     pub settings: AgentSettings,
     /// `default` or `maintenance`.
     pub session_name: SessionName,
+    /// Digest of what it is started with.
+    pub digest: SpecDigest,
+    /// Image of the installation, if one was configured.
+    pub image: Option<String>,
     /// What its mailbox has to hold before it starts.
     pub export: Export,
 }

@@ -117,6 +117,70 @@ pub struct Packages {
     pub npm: Vec<String>,
 }
 
+/// What an agent reaches over the network. Where nothing can hold it to that (the process runtime), it reaches everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// Nothing.
+    None,
+    /// Only this machine, as `host.containers.internal`.
+    Host,
+    /// Everything.
+    Open,
+}
+
+/// What an agent may do with a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Access {
+    /// Read it.
+    ReadOnly,
+    /// Change it.
+    ReadWrite,
+}
+
+impl Access {
+    /// For people and programs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::ReadWrite => "read-write",
+        }
+    }
+}
+
+/// A directory or file of the host that an agent is to see, as the operator declared it. Whether it gets it is decided by
+/// the allow-list whenever an incarnation starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtraMount {
+    /// Where it is, as it was written: `~` and `~/…` are the home of whoever runs Hearth.
+    pub host_path: String,
+    /// Under which relative path the agent sees it below `/workspace/extra`; none is the last part of `host_path`.
+    pub container_path: Option<String>,
+    /// What was asked for. Changing it needs the allow-list's word as well.
+    pub access: Access,
+}
+
+/// Bounds of one incarnation in a container. None is the runtime's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Thousandths of a processor.
+    pub cpu: Option<u32>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+}
+
+/// Which of the installation's skills an agent has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Skills {
+    /// Every one there is.
+    #[default]
+    All,
+    /// These, sorted.
+    Only(Vec<String>),
+}
+
 /// How an agent is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSettings {
@@ -148,6 +212,16 @@ pub struct AgentSettings {
     pub mcp_servers: Vec<McpServer>,
     /// What it is told about itself when its folder is made.
     pub instructions: Option<String>,
+    /// What it reaches over the network.
+    pub network: Network,
+    /// Directories of the host that it is to see, in the order in which they were declared.
+    pub mounts: Vec<ExtraMount>,
+    /// Bounds of its containers.
+    pub limits: Limits,
+    /// Its skills.
+    pub skills: Skills,
+    /// Zone of its people (IANA); none is the installation's.
+    pub timezone: Option<String>,
 }
 
 /// What holds an agent in the process runtime.
@@ -195,6 +269,11 @@ impl AgentSettings {
             packages: Packages { apt: Vec::new(), npm: Vec::new() },
             mcp_servers: Vec::new(),
             instructions: None,
+            network: Network::Open,
+            mounts: Vec::new(),
+            limits: Limits { memory: None, cpu: None, pids: None },
+            skills: Skills::All,
+            timezone: None,
         }
     }
 

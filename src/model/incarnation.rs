@@ -13,6 +13,32 @@ pub struct ToolUse {
     pub timeout: Option<Millis>,
 }
 
+/// Digest of everything a change of which needs another incarnation: provider, command, model, effort, environment, image,
+/// mounts, packages, servers, skills, network, limits, zone, trust. Shown as 16 hexadecimal digits; a label of containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SpecDigest(u64);
+
+impl SpecDigest {
+    /// Wraps a digest.
+    #[must_use]
+    pub const fn new(digest: u64) -> Self {
+        Self(digest)
+    }
+
+    /// Reads what [`std::fmt::Display`] writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let plain = text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if plain { u64::from_str_radix(text, 16).ok().map(Self) } else { None }
+    }
+}
+
+impl std::fmt::Display for SpecDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// Why an incarnation is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
@@ -112,6 +138,8 @@ pub struct Incarnation {
     pub claimed: bool,
     /// Its agent was changed since: it gets nothing more and ends with its turn.
     pub outdated: bool,
+    /// Digest of what it was started with.
+    pub digest: SpecDigest,
     /// Last lines of its standard error.
     pub stderr_tail: String,
 }

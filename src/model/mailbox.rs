@@ -5,7 +5,7 @@ use super::content::{Attachment, RawJson};
 use super::id::SessionId;
 use super::incarnation::ToolUse;
 use super::request::Wish;
-use super::time::Timestamp;
+use super::time::{Millis, Timestamp};
 
 /// What was found in one session's mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub enum Record {
         also: Vec<u64>,
         /// Who.
         incarnation: u32,
-        /// The error, if it failed.
-        error: Option<String>,
+        /// How it failed, if it did.
+        failure: Option<Failure>,
         /// The answers it names, and for those that could not be read why.
         answers: Vec<Answer>,
     },
@@ -61,6 +61,26 @@ pub enum Record {
         /// Why.
         reason: String,
     },
+}
+
+/// How a turn failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// In words.
+    pub error: String,
+    /// Whether it may be tried again.
+    pub again: Again,
+}
+
+/// Whether what failed may be tried again, as the agent's side sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It would fail again.
+    Never,
+    /// The provider is in trouble: with a backoff, and it counts as a try.
+    Later,
+    /// The provider wants less work: after this time (or a backoff, if it did not say), and it costs no try.
+    Wait(Option<Millis>),
 }
 
 /// An answer that an ack names.

@@ -19,6 +19,7 @@ pub mod journal;
 pub mod later;
 pub mod mailbox;
 pub mod message;
+pub mod mount;
 pub mod policy;
 pub mod report;
 pub mod request;

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ForeignId};
+use super::entity::ProviderKind;
 use super::id::{AgentId, ChatId, SessionId};
-use super::time::Timestamp;
+use super::time::{Awake, Timestamp};
 
 /// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
 /// of collisions: the discriminator beside it tells colliding workspaces apart.
@@ -131,6 +132,16 @@ pub struct Session {
     pub last_incarnation: u32,
     /// The incarnation that is not closed, if there is one.
     pub live: Option<u32>,
+    /// What drives this session, if not what drives its agent.
+    pub provider: Option<ProviderKind>,
+    /// How often it was made to begin anew: what a provider remembers of an earlier epoch does not count.
+    pub epoch: u32,
+    /// Starts in a row that failed before anything was worked on.
+    pub failed_starts: u32,
+    /// Not started again before this, because of them.
+    pub start_after: Option<Awake>,
+    /// Messages that ever arrived.
+    pub messages: u64,
     /// Version of the context file last asked for.
     pub context_version: u64,
     /// When it was made.
@@ -191,6 +202,11 @@ mod tests {
                 last_number: last,
                 last_incarnation: 0,
                 live: None,
+                provider: None,
+                epoch: 0,
+                failed_starts: 0,
+                start_after: None,
+                messages: 0,
                 context_version: 0,
                 created: Timestamp::from_millis(0),
                 active: Timestamp::from_millis(0),

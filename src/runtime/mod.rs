@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::model::entity::AgentSettings;
+use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::model::id::SessionId;
+use crate::model::incarnation::SpecDigest;
 use crate::model::input::RuntimeEvent;
+use crate::model::mount::Mount;
 use crate::model::session::SessionName;
 
 mod error;
+pub mod podman;
 pub mod process;
 
 pub use error::Error;
@@ -28,8 +31,18 @@ pub struct Spec {
     pub home_dir: PathBuf,
     /// How the agent is run.
     pub settings: AgentSettings,
+    /// What drives the session.
+    pub provider: ProviderKind,
     /// Exported to the agent as `NANOCLAW_SESSION_NAME`.
     pub session_name: SessionName,
+    /// Zone of its people (IANA).
+    pub timezone: String,
+    /// Digest of what it is started with; a label of its container.
+    pub digest: SpecDigest,
+    /// Image of its container, if one was configured.
+    pub image: Option<String>,
+    /// What else it sees of the host's files, checked and resolved.
+    pub mounts: Vec<Mount>,
 }
 
 /// Who is told what became of incarnations. Called from threads of the runtime, never while it holds a lock.
@@ -49,6 +62,10 @@ pub trait Runtime: Send + Sync {
     /// Reports `Running` if this daemon's runtime runs the incarnation. Otherwise makes sure that nothing of it is left,
     /// then reports `Gone`.
     fn inquire(&self, session: SessionId, incarnation: u32);
+
+    /// Ends what of this installation runs and is not live: what runs is listed first, then `live` is asked. Waits for
+    /// the runtime. A runtime whose agents cannot outlive it has nothing to do.
+    fn reconcile(&self, _live: &dyn Fn() -> Vec<(SessionId, u32)>) {}
 
     /// Ends everything and waits until it is gone, for at most ten seconds.
     fn shut_down(&self);

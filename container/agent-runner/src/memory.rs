@@ -17,14 +17,20 @@ const NUMBERS: &str = "hearth-runner";
 pub(crate) struct Memory {
     agent: Arc<AgentHalf>,
     incarnation: u32,
+    epoch: u32,
     continuations: BTreeMap<String, String>,
     unsaved: bool,
 }
 
 impl Memory {
-    pub(crate) fn load(agent: Arc<AgentHalf>, incarnation: u32) -> Self {
-        let continuations = agent.last_session().map(|session| session.continuations).unwrap_or_default();
-        Self { agent, incarnation, continuations, unsaved: false }
+    /// What was remembered in an earlier epoch of the session does not count any more, but for the numbers.
+    pub(crate) fn load(agent: Arc<AgentHalf>, incarnation: u32, epoch: u32) -> Self {
+        let (known, mut continuations) =
+            agent.last_session().map(|session| (session.epoch, session.continuations)).unwrap_or_default();
+        if known != epoch {
+            continuations.retain(|name, _| name == NUMBERS);
+        }
+        Self { agent, incarnation, epoch, continuations, unsaved: false }
     }
 
     /// Where the provider was.
@@ -75,6 +81,7 @@ impl Memory {
         self.agent.write_session(&SessionFile {
             v: WIRE_VERSION,
             incarnation: self.incarnation,
+            epoch: self.epoch,
             continuations: self.continuations.clone(),
         })
     }

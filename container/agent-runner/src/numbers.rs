@@ -60,7 +60,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("agent")).unwrap();
         let agent = Arc::new(AgentHalf::new(dir.path(), None));
-        let mut memory = Memory::load(Arc::clone(&agent), 3);
+        let mut memory = Memory::load(Arc::clone(&agent), 3, 0);
         let mut numbers = Numbers::new(5, 8, memory.reserved_numbers());
         assert_eq!(numbers.take(&mut memory).unwrap(), 9);
         numbers.seen(20);
@@ -68,10 +68,10 @@ mod tests {
         numbers.at_least(31);
         assert_eq!(numbers.take(&mut memory).unwrap(), 31);
 
-        let same = Memory::load(Arc::clone(&agent), 3);
+        let same = Memory::load(Arc::clone(&agent), 3, 0);
         let restarted = Numbers::new(5, 0, same.reserved_numbers());
         assert!(restarted.next > 31, "a restart of the same incarnation reuses nothing");
-        let other = Memory::load(agent, 4);
+        let other = Memory::load(agent, 4, 0);
         assert_eq!(other.reserved_numbers(), None, "the next incarnation is told by the host");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     tmp::empty(&start.roots);
     beat::start(&agent, Gate::new(host.clone(), start.incarnation))?;
     let watch = Watch::new(&host);
-    let memory = Memory::load(Arc::clone(&agent), start.incarnation);
+    let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
     let desk = Desk { host: host.clone(), gate, agent, memory, numbers, state };

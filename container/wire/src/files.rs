@@ -25,6 +25,9 @@ pub struct Context {
     pub agent_name: String,
     /// The one incarnation that may work; a runner started as another one stops.
     pub incarnation: u32,
+    /// Rises when the session has to begin anew; continuations of an earlier epoch do not count.
+    #[serde(default)]
+    pub epoch: u32,
     /// `default` or `maintenance`; exported to the agent as `NANOCLAW_SESSION_NAME`.
     pub session_name: String,
     /// What drives the agent.
@@ -178,6 +181,9 @@ pub struct SessionFile {
     pub v: u32,
     /// Incarnation that speaks.
     pub incarnation: u32,
+    /// Epoch of the context under which the continuations came to be.
+    #[serde(default)]
+    pub epoch: u32,
     /// Provider name -> its continuation.
     pub continuations: BTreeMap<String, String>,
 }

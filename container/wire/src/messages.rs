@@ -94,6 +94,20 @@ pub struct Ack {
     /// Why the turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Of a turn that failed: that it may be tried again. Absent: it would fail again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+}
+
+/// That a turn that failed may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// `true`: the provider wants less work (rate limit, overload), which costs no try. `false`: it is in trouble
+    /// (unreachable, internal error), which costs one.
+    pub rate_limited: bool,
+    /// Milliseconds to wait, if the provider said; else the host backs off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_ms: Option<u64>,
 }
 
 /// What an outgoing message is.

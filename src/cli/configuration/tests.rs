@@ -59,9 +59,7 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
             blocked_tools,
             max_prompt_messages: prompt,
             max_parallel: parallel,
-            packages: crate::model::entity::Packages::default(),
-            mcp_servers: Vec::new(),
-            instructions: None,
+            ..AgentSettings::named(String::new())
         })
 }
 
@@ -120,7 +118,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
             let days = max_containers.map(Keep::Days).filter(|_| named);
             let bodies = days.or_else(|| store_max_bytes.map(|_| Keep::Forever));
             let retention = Retention { bodies, journal: days, ..Retention::default() };
-            let settings = Settings { default_agent, store_max_bytes, max_containers, retention };
+            let settings =
+                Settings { default_agent, store_max_bytes, max_containers, retention, ..Settings::default() };
             changes.extend((settings != Settings::default()).then_some(Change::PutSettings(settings)));
             changes
         })

@@ -75,6 +75,11 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         packages: tools::packages(problems, section),
         mcp_servers: tools::servers(problems, section),
         instructions: tools::instructions(problems, section),
+        network: default.network,
+        mounts: default.mounts,
+        limits: default.limits,
+        skills: default.skills,
+        timezone: default.timezone,
     };
     check_provider(problems, section, &settings);
     settings

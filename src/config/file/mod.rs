@@ -130,6 +130,9 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         store_max_bytes: top.number(problems, "store_max_bytes", STORE_BYTES_MIN..=i64::MAX),
         max_containers: top.number(problems, "max_containers", 1..=COUNT_MAX),
         retention: retention::read(problems, top),
+        timezone: None,
+        runtime: None,
+        image: None,
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

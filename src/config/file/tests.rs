@@ -135,6 +135,7 @@ fn full_settings() -> Settings {
         store_max_bytes: Some(1_000_000_000),
         max_containers: Some(3),
         retention,
+        ..Settings::default()
     }
 }
 

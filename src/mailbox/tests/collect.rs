@@ -6,7 +6,7 @@ use std::io::Read as _;
 use serde_json::json;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
-use crate::model::mailbox::{Answer, Found, Record, Said, Target};
+use crate::model::mailbox::{Answer, Failure, Found, Record, Said, Target};
 use crate::model::time::Timestamp;
 
 use super::{Place, ack, lines, names, said, said_with, unreadable};
@@ -79,7 +79,7 @@ fn a_failed_turn_says_why_within_bounds() {
     assert_eq!(lines(&place.found()), ["end 4 by 1 failed: no key\nline 2 []"]);
     place.write("ack/4.1.failed.json", failed(&"x".repeat(500_000)));
     let found = place.found();
-    let Record::End { error: Some(error), .. } = &found[0].record else { panic!() };
+    let Record::End { failure: Some(Failure { error, .. }), .. } = &found[0].record else { panic!() };
     assert_eq!(error.chars().count(), 2_001);
 }
 

@@ -41,7 +41,6 @@ pub(super) fn context(version: u64, incarnation: u32) -> ContextView {
         blocked_tools: vec!["Shell".to_owned()],
         max_prompt_messages: 20,
         max_parallel: 4,
-        packages: crate::model::entity::Packages::default(),
         mcp_servers: vec![McpServer {
             name: "my-files".to_owned(),
             command: "mcp-files".to_owned(),
@@ -51,11 +50,14 @@ pub(super) fn context(version: u64, incarnation: u32) -> ContextView {
                 ("TOKEN".to_owned(), EnvValue::Reference("env:TOKEN".to_owned())),
             ],
         }],
-        instructions: None,
+        ..AgentSettings::named(String::new())
     };
     ContextView {
         version,
         folder: "main".to_owned(),
+        provider: settings.provider,
+        epoch: 0,
+        timezone: None,
         settings,
         incarnation,
         session_name: SessionName::Default,
@@ -141,7 +143,7 @@ fn context_and_messages_are_what_the_contract_says() {
         context,
         json!({
             "v": 1, "version": 3, "install": "in1", "session": "se12", "agent": "main", "agent_name": "Gen",
-            "incarnation": 2, "session_name": "default",
+            "incarnation": 2, "epoch": 0, "session_name": "default",
             "provider": { "name": "command", "command": ["agent", "--json"], "effort": "high" },
             "reply": reply, "tasks": [], "timezone": "Europe/Berlin",
             "mcp_servers": [{ "name": "my-files", "command": "mcp-files", "args": ["--all"], "env": { "MODE": "calm" },

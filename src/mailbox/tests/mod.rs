@@ -125,9 +125,9 @@ pub(super) fn lines(found: &[Found]) -> Vec<String> {
             Record::Said(said) => format!("said {} {}", said.number, said.wire_id),
             Record::Leftover(said) => format!("leftover {} {}", said.number, said.wire_id),
             Record::Unreadable { file, .. } => format!("unreadable {file}"),
-            Record::End { seq, incarnation, error, answers, .. } => {
+            Record::End { seq, incarnation, failure, answers, .. } => {
                 let answers: Vec<String> = answers.iter().map(answer_line).collect();
-                let error = error.as_ref().map(|error| format!(" failed: {error}")).unwrap_or_default();
+                let error = failure.as_ref().map(|failure| format!(" failed: {}", failure.error)).unwrap_or_default();
                 format!("end {seq} by {incarnation}{error} [{}]", answers.join(", "))
             }
         })

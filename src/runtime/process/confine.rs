@@ -51,7 +51,7 @@ impl Confined {
     /// The rules for an agent; its paths are absolute. Looks at where programs are, and at nothing an agent can change.
     pub(super) fn of(spec: &Spec, setup: &Setup) -> Self {
         let command = &spec.settings.command;
-        let program = match (spec.settings.provider, command.first()) {
+        let program = match (spec.provider, command.first()) {
             (ProviderKind::Echo, _) => None,
             (_, Some(program)) => Some(program.as_str()),
             (_, None) => Some("claude"),
@@ -110,6 +110,7 @@ mod tests {
     use super::*;
     use crate::model::entity::{AgentSettings, ProviderKind};
     use crate::model::id::SessionId;
+    use crate::model::incarnation::SpecDigest;
     use crate::model::session::SessionName;
     use crate::runtime::process::tests::{settings, setup};
 
@@ -122,7 +123,12 @@ mod tests {
             group_dir: "/data/groups/main".into(),
             home_dir: "/data/homes/main".into(),
             settings: AgentSettings { trust, provider, command, ..settings() },
+            provider,
             session_name: SessionName::Default,
+            timezone: "UTC".to_owned(),
+            digest: SpecDigest::new(0),
+            image: None,
+            mounts: Vec::new(),
         }
     }
 

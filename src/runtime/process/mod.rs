@@ -137,7 +137,7 @@ impl ProcessRuntime {
         let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(confinement.is_ok())) else {
             return Ok(());
         };
-        let provider = match spec.settings.provider {
+        let provider = match spec.provider {
             ProviderKind::Echo => "echo",
             ProviderKind::Command => "command",
             ProviderKind::Claude => "claude",

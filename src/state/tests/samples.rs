@@ -7,14 +7,15 @@ use crate::model::configure::Settings;
 use crate::model::content::{Attachment, BlobId};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::{
-    Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, Folder, Grant, Ignored, McpServer,
-    Membership, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode, Trust, UnknownSenders, User, Wiring,
+    Access, Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, ExtraMount, Folder, Grant,
+    Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode,
+    Skills, Trust, UnknownSenders, User, Wiring,
 };
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
     SkipId, TaskId,
 };
-use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason, ToolUse};
+use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::later::{Fire, SkipSummary, StateField, Task};
 use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
@@ -85,6 +86,15 @@ pub(super) fn agent(folder: &str) -> Agent {
             env: vec![("KEY".to_owned(), EnvValue::Reference("env:KEY".to_owned()))],
         }],
         instructions: None,
+        network: Network::Host,
+        mounts: vec![ExtraMount {
+            host_path: "~/notes".to_owned(),
+            container_path: Some("notes".to_owned()),
+            access: Access::ReadOnly,
+        }],
+        limits: Limits { memory: Some(1 << 30), cpu: None, pids: Some(512) },
+        skills: Skills::Only(vec!["weather".to_owned()]),
+        timezone: Some("Europe/Berlin".to_owned()),
     };
     Agent { folder: Folder::new(folder).unwrap(), settings, origin: Origin::File, created: at(0), archived: None }
 }
@@ -202,6 +212,11 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         last_number: 21,
         last_incarnation: 2,
         live: Some(2),
+        provider: None,
+        epoch: 0,
+        failed_starts: 0,
+        start_after: None,
+        messages: 0,
         context_version: 3,
         created: at(4),
         active: at(5),
@@ -220,6 +235,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         stopped_for,
         claimed: true,
         outdated: false,
+        digest: SpecDigest::new(0),
         stderr_tail: "warning: unused".to_owned(),
     };
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };

@@ -9,7 +9,9 @@ use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Sett
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
-use hearth::model::mailbox::{Answer, Collection, Found, Observation, ObservedState, Record, Said, Target};
+use hearth::model::mailbox::{
+    Again, Answer, Collection, Failure, Found, Observation, ObservedState, Record, Said, Target,
+};
 use hearth::model::request::Wish;
 
 /// What a channel says of a delivery.
@@ -228,14 +230,14 @@ pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> Found {
     let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
     files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
     let answers = answers.into_iter().map(|said| Answer::Read(Box::new(said))).collect();
-    Found { record: Record::End { seq, also: vec![], incarnation, error: None, answers }, files }
+    Found { record: Record::End { seq, also: vec![], incarnation, failure: None, answers }, files }
 }
 
 /// The file by which an incarnation says that a turn failed.
 pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> Found {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
-    let error = Some(error.to_owned());
-    Found { record: Record::End { seq, also: vec![], incarnation, error, answers: vec![] }, files: vec![file] }
+    let failure = Some(Failure { error: error.to_owned(), again: Again::Never });
+    Found { record: Record::End { seq, also: vec![], incarnation, failure, answers: vec![] }, files: vec![file] }
 }
 
 /// Something an incarnation says; `number` names it, too.

@@ -44,7 +44,8 @@ fn collected(collection: &Collection) -> String {
 fn record(record: &Record) -> String {
     match record {
         Record::Claim { seq, incarnation } => format!("claim {seq} by {incarnation}"),
-        Record::End { seq, incarnation, error, answers, .. } => {
+        Record::End { seq, incarnation, failure, answers, .. } => {
+            let error = failure.as_ref().map(|failure| &failure.error);
             format!("end {seq} by {incarnation}, error {error:?}, {} answers", answers.len())
         }
         Record::Said(said) => format!("said {}", said.wire_id),

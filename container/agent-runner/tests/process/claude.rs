@@ -89,7 +89,7 @@ fn a_lost_conversation_begins_anew_without_a_word() {
     let Some((bench, api)) = bench() else { return };
     for (seq, lost) in [(2, "00000000-0000-4000-8000-000000000000"), (4, "not-a-uuid")] {
         let continuations = [("claude".to_owned(), lost.to_owned())].into();
-        bench.place("agent/session.json", &SessionFile { v: 1, incarnation: 1, continuations });
+        bench.place("agent/session.json", &SessionFile { v: 1, incarnation: 1, epoch: 0, continuations });
         bench.say(seq, "[[say here I am]]");
         let mut runner = start(&bench, &api);
         assert_eq!(bench.texts(seq), ["here I am"]);

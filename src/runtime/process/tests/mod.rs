@@ -131,7 +131,12 @@ impl World {
             group_dir: self.path("groups/main"),
             home_dir: self.path("home"),
             settings: settings(),
+            provider: settings().provider,
             session_name: SessionName::Maintenance,
+            timezone: "UTC".to_owned(),
+            digest: crate::model::incarnation::SpecDigest::new(0),
+            image: None,
+            mounts: Vec::new(),
         }
     }
 

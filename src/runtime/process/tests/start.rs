@@ -123,7 +123,7 @@ fn real_providers_need_the_operators_word() {
     let world = World::sh("exit 0");
     for (incarnation, provider) in [(1, ProviderKind::Claude), (2, ProviderKind::Command)] {
         let mut spec = world.spec(1, incarnation);
-        spec.settings.provider = provider;
+        (spec.settings.provider, spec.provider) = (provider, provider);
         world.runtime.ensure(spec);
     }
     let reason = world.heard.refused(1, 1);
@@ -131,7 +131,7 @@ fn real_providers_need_the_operators_word() {
     assert!(reason.ends_with("because nothing confines here"), "{reason}");
     assert!(world.heard.refused(1, 2).contains("`command`"));
     let mut spec = world.spec(1, 3);
-    spec.settings.provider = ProviderKind::Claude;
+    (spec.settings.provider, spec.provider) = (ProviderKind::Claude, ProviderKind::Claude);
     spec.settings.unconfined = true;
     world.runtime.ensure(spec);
     assert_eq!(world.heard.gone(1, 3).0, Exit::Code(0));

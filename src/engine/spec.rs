@@ -1,0 +1,39 @@
+//! What an incarnation is started with, in one number: a change of it needs another incarnation.
+
+use super::{Cx, Result};
+use crate::model::configure::Settings;
+use crate::model::entity::{Agent, AgentSettings};
+use crate::model::incarnation::SpecDigest;
+use crate::model::session::Session;
+use crate::state::Write;
+
+/// The digest for a session's next incarnation, and the image that was configured for it.
+pub(super) fn of(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    (session, agent): (&Session, &Agent),
+) -> Result<(SpecDigest, Option<String>)> {
+    let installation = cx.db.settings.get(txn, &())?.unwrap_or_default();
+    Ok((digest(session, &agent.settings, &installation), installation.image))
+}
+
+/// The zone of an agent's people, if one was configured.
+pub(super) fn timezone(cx: &Cx<'_>, txn: &Write<'_>, agent: &Agent) -> Result<Option<String>> {
+    match &agent.settings.timezone {
+        Some(zone) => Ok(Some(zone.clone())),
+        None => Ok(cx.db.settings.get(txn, &())?.and_then(|settings| settings.timezone)),
+    }
+}
+
+/// FNV-1a over the words that Rust has for the parts: they may change with a version of Hearth, which costs an idle
+/// incarnation its life and nothing else. What is in the context file can change under a living incarnation and does not
+/// count.
+fn digest(session: &Session, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
+    let driver = (session.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
+    let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
+    let place = (settings.trust, settings.unconfined, settings.network, &settings.mounts, settings.limits);
+    let text = format!("{driver:?} {tools:?} {place:?} {:?} {:?}", installation.image, session.epoch);
+    SpecDigest::new(
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
+    )
+}

@@ -1,0 +1,1 @@
+//! The Podman runtime: every incarnation is a container, reached over Podman's REST socket.

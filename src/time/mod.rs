@@ -1,0 +1,1 @@
+//! Zones, local times and cron: from what people say to instants. Pure.
