@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::channel::intake::{NotTaken, Pending, Pressed};
-use crate::model::delivery::DeliveryAct;
 use crate::model::address::ForeignId;
 use crate::model::card::{Card, CardOption, Matter};
 use crate::model::content::{BlobId, RawJson};
+use crate::model::delivery::DeliveryAct;
 use crate::model::id::{ApprovalId, MessageId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::{Outcome, RouteReport};
