@@ -35,8 +35,9 @@ fn a_silent_agent_is_shown_for_a_while_and_nobody_after_the_answer() {
 /// What does not start is not at work.
 #[test]
 fn an_agent_that_cannot_be_started_is_not_shown_for_long() {
-    let (mut host, server) =
-        connect(Host::with_agent("provider = \"command\"\ncommand = [\"/nonexistent\"]\nunconfined = true"));
+    let mut host = Host::with_echo();
+    host.env.push(("HEARTH_TEST_RUNNER".to_owned(), "/nonexistent".to_owned()));
+    let (mut host, server) = connect(host);
     server.happens(typed(1, "hello"));
     wait_for("the end of the first try", || {
         let ended = host.rows("incarnations").iter().any(|row| row["value"]["phase"].get("Closed").is_some());

@@ -127,8 +127,11 @@ mod tests {
         Awake::new(1, second * 1_000)
     }
 
+    /// What happens at a second.
+    type Event<'a> = (u64, &'a dyn Fn(&mut Signs, Awake));
+
     /// Runs what happens at given seconds, and tells at which seconds a sign went to which place until nobody is shown.
-    fn run(events: &[(u64, &dyn Fn(&mut Signs, Awake))]) -> Vec<(u64, String)> {
+    fn run(events: &[Event<'_>]) -> Vec<(u64, String)> {
         let (mut signs, mut seen) = (Signs::default(), Vec::new());
         for now in 0..=120 {
             for (_, event) in events.iter().filter(|(when, _)| *when == now) {
@@ -143,7 +146,7 @@ mod tests {
         seen
     }
 
-    fn seconds(events: &[(u64, &dyn Fn(&mut Signs, Awake))]) -> Vec<u64> {
+    fn seconds(events: &[Event<'_>]) -> Vec<u64> {
         run(events).into_iter().map(|(when, _)| when).collect()
     }
 
