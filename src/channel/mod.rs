@@ -12,7 +12,6 @@ pub mod event;
 mod http;
 pub mod intake;
 mod json;
-mod signs;
 pub mod split;
 pub mod telegram;
 pub mod terminal;
@@ -57,8 +56,8 @@ pub trait Channel: Send + Sync {
     /// * `React`: the text is an emoji. A platform that has not got it rejects.
     fn deliver(&self, delivery: Delivery);
 
-    /// A message that came through this channel came to its end: nobody is at work there because of it any more.
-    fn settled(&self, settled: Settled);
+    /// A message that came through this channel came to its end.
+    fn settled(&self, _settled: Settled) {}
 
     /// Opens a direct message with somebody and reports where it is; only channels that open them are asked.
     fn open_direct(&self, _user: UserId) {}
@@ -71,11 +70,15 @@ pub trait Channel: Send + Sync {
         None
     }
 
+    /// Asks the platform for nothing new any more, where it is asked; deliveries go on. What comes all the same is answered
+    /// with [`Later`](intake::NotTaken::Later) by whom it is handed over to.
+    fn stop_taking(&self) {}
+
     /// Hands nothing over any more and lets its connections and addresses go, so that another one can take them. What was not
     /// answered is handed over by the next one; deliveries under way may end.
     fn shut_down(&self) {}
 
-    /// Shows that a session's agent is at work until it answers there or its message ends. Best effort: repeated every few
-    /// seconds if the platform forgets it, ended by itself after minutes, and never in the way of a delivery.
+    /// Shows once, for the few seconds that platforms show it, that a session's agent is at work. Whoever calls decides how
+    /// long it goes on. Best effort: nothing waits for it, and a sign that cannot be given at once is not given.
     fn typing(&self, _session: SessionId, _at: &Address) {}
 }

@@ -34,7 +34,12 @@ pub(super) struct ChatArgs {
 /// Starts what is missing, says where things are, and talks.
 pub(super) fn up(paths: &Paths, args: &UpArgs, json: bool) -> Done {
     out::note(&format!("data directory: {}", paths.data().display()));
-    with_daemon(paths, |client| converse(paths, client, args.agent.as_deref(), None, json))
+    with_daemon(paths, |mut client| {
+        if let Response::Status(daemon) = client.ask(&Request::Status)? {
+            out::note(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why));
+        }
+        converse(paths, client, args.agent.as_deref(), None, json)
+    })
 }
 
 /// Talks, with the daemon that runs or with one of its own.
@@ -43,7 +48,7 @@ pub(super) fn chat(paths: &Paths, args: &ChatArgs, json: bool) -> Done {
 }
 
 fn with_daemon(paths: &Paths, talk: impl FnOnce(Client) -> Done) -> Done {
-    let here = || serve::Served::start(paths).map(|served| (None, Some(served)));
+    let here = || serve::Served::start(paths, None).map(|served| (None, Some(served)));
     let (client, own) = local::daemon_or(paths, |client| (Some(client), None), here)?;
     let connected = client.map_or_else(|| Client::connect(paths), Ok);
     let done = connected.map_err(Failure::from).and_then(talk);

@@ -11,7 +11,7 @@ use super::out::{self, Tone};
 use super::{Done, Failure, channels as networks, status};
 use crate::clock;
 use crate::config::{Paths, env};
-use crate::daemon::selftest;
+use crate::daemon::{rehearse, selftest};
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
@@ -237,6 +237,7 @@ fn store(paths: &Paths) -> Vec<Check> {
     };
     checks.push(sound(&reader));
     checks.push(room(paths, &reader));
+    checks.extend(runtime(&reader));
     let configuration = reader.read(configuration::collect);
     match configuration {
         Ok(configuration) => {
@@ -248,6 +249,15 @@ fn store(paths: &Paths) -> Vec<Check> {
     let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
     checks.push(clock_sanity(newest.ok().flatten().map(|(_, message)| message.stored.millis())));
     checks
+}
+
+/// Where a daemon that started now would run agents.
+fn runtime(reader: &Reader) -> Option<Check> {
+    let settings = reader.read(|db, txn| db.settings.get(txn, &())).ok()?.unwrap_or_default();
+    Some(match rehearse(&settings) {
+        Ok((kind, why)) => ok("runtime", format!("{}, because {why}", kind.as_str())),
+        Err(error) => bad("runtime", Verdict::Fail, error.to_string(), "do what the message says"),
+    })
 }
 
 fn sound(reader: &Reader) -> Check {

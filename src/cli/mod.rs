@@ -69,7 +69,7 @@ enum Command {
     /// Set up what is missing, start, and talk here
     Up(chat::UpArgs),
     /// Run the daemon in the foreground
-    Run,
+    Run(serve::RunArgs),
     /// Talk to an agent; with TEXT ask one question, print its answers, leave
     Chat(chat::ChatArgs),
     /// Make agents, users and chats be as a file says
@@ -193,7 +193,7 @@ pub fn main() -> ExitCode {
     if matches!(cli.command, Command::Agent) {
         return agent_runner::main_from_env();
     }
-    start_log(matches!(cli.command, Command::Run));
+    start_log(matches!(cli.command, Command::Run(_)));
     exit(run(cli))
 }
 
@@ -222,7 +222,7 @@ fn run(cli: Cli) -> Done {
     let json = cli.global.json;
     match cli.command {
         Command::Up(args) => chat::up(&paths, &args, json),
-        Command::Run => serve::run(&paths),
+        Command::Run(args) => serve::run(&paths, &args),
         Command::Chat(args) => chat::chat(&paths, &args, json),
         Command::Apply(args) => apply::apply(&paths, &args, json),
         Command::Export => apply::export(&paths, json),

@@ -4,13 +4,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use clap::{Args, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, local};
+use super::{Done, Failure, local, out};
 use crate::config::{Paths, seams};
-use crate::daemon::{Daemon, Error};
+use crate::daemon::{Daemon, Error, Wish};
+use crate::model::configure::RuntimeKind;
 use crate::socket::server::{self, Serving};
+use crate::state;
 
 /// A daemon with its socket, in this process.
 pub(super) struct Served {
@@ -19,34 +22,65 @@ pub(super) struct Served {
     tokio: Runtime,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// Where agents run, for this run only
+    #[arg(long, value_enum)]
+    runtime: Option<RuntimeArg>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RuntimeArg {
+    /// In containers
+    Podman,
+    /// As child processes
+    Process,
+}
+
 /// Runs a daemon until it is told to stop.
-pub(super) fn run(paths: &Paths) -> Done {
-    let served = local::daemon_or(paths, |_| None, || Served::start(paths).map(Some))?;
+pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
+    let runtime = args.runtime.map(|runtime| match runtime {
+        RuntimeArg::Podman => RuntimeKind::Podman,
+        RuntimeArg::Process => RuntimeKind::Process,
+    });
+    let served = local::daemon_or(paths, |_| None, || Served::start(paths, runtime).map(Some))?;
     let Some(served) = served else {
         let data = paths.data().display();
         return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
     };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
-    let daemon = &served.daemon;
+    served.hint()?;
+    let mut signals = served.signals()?;
     served.tokio.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            () = daemon.stopped() => {}
+            () = signals.heard() => {}
+            () = served.daemon.stopped() => {}
         }
-        Ok::<_, std::io::Error>(())
-    })?;
+    });
     tracing::info!("hearth is stopping");
-    served.stop()
+    served.stop_hearing(signals)
+}
+
+/// What people and the system ask a process to end with.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    async fn heard(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 impl Served {
     /// Starts a daemon and its socket.
-    pub(super) fn start(paths: &Paths) -> Result<Self, Error> {
+    pub(super) fn start(paths: &Paths, runtime: Option<RuntimeKind>) -> Result<Self, Error> {
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
-        let daemon = Daemon::start(paths, seams::policy(), tokio.handle())?;
+        let daemon = Daemon::start(paths, Wish { policy: seams::policy(), runtime }, tokio.handle())?;
         for warning in daemon.store().warnings() {
             tracing::warn!("{warning}");
         }
@@ -64,13 +98,48 @@ impl Served {
         Ok(Self { daemon, serving, tokio })
     }
 
-    /// Takes the socket away, then stops the daemon.
+    /// Lets what is under way end, then stops the daemon.
     pub(super) fn stop(self) -> Done {
+        let signals = self.signals()?;
+        self.stop_hearing(signals)
+    }
+
+    /// A signal that comes meanwhile ends the waiting.
+    fn stop_hearing(self, mut signals: Signals) -> Done {
+        let tell = |waiting| out::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+        self.tokio.block_on(async {
+            tokio::select! {
+                biased;
+                () = self.daemon.stopped() => {}
+                () = signals.heard() => tracing::info!("not waiting any more"),
+                () = self.daemon.drain(tell) => {}
+            }
+        });
         let paths = self.daemon.paths();
         // What stays is replaced by the next daemon.
         drop(std::fs::remove_file(paths.socket_note()));
         drop(std::fs::remove_file(paths.socket()));
         self.tokio.block_on(self.serving.close());
         Ok(self.daemon.shut_down()?)
+    }
+
+    fn signals(&self) -> std::io::Result<Signals> {
+        let _inside = self.tokio.enter();
+        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Says what to do next if nobody can be answered yet.
+    fn hint(&self) -> Result<(), state::Error> {
+        let agents = self.daemon.store().read(|db, txn| {
+            let mut agents = db.agents.iter(txn)?;
+            agents.try_fold(0, |count, row| row.map(|(_, agent)| count + u32::from(agent.archived.is_none())))
+        })?;
+        if agents == 0 {
+            out::note(
+                "there is no agent yet: `hearth up` in another terminal makes one and lets you talk to it, or describe yours in a file and run \
+                 `hearth apply FILE`",
+            );
+        }
+        Ok(())
     }
 }

@@ -9,12 +9,15 @@ use super::{Done, Failure, channels, out, rows, words};
 use crate::config::Paths;
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
+use crate::model::configure::RuntimeKind;
 use crate::model::delivery::OutState;
 use crate::model::entity::{Hold, ProviderKind};
 use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
+
+mod places;
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
@@ -27,6 +30,7 @@ struct Status {
     sessions: u64,
     /// The configured ones, in the order of their names.
     channels: Vec<ChannelJson>,
+    places: places::Places,
     incarnations: Vec<IncarnationStatus>,
     messages: MessageCounts,
     outbound: OutboundCounts,
@@ -128,6 +132,10 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     status.channels = networks.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
     let troubles = networks.iter().filter_map(|channel| channels::trouble(channel, daemon.as_ref()));
     warnings.extend(troubles.map(|(what, _)| format!("channel {what}")));
+    if let Some(daemon) = &daemon {
+        let wanted = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.runtime);
+        warnings.extend(runtime_change(daemon, wanted));
+    }
     status.daemon = daemon;
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
@@ -206,6 +214,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         chats: db.chats.len(txn)?,
         sessions: db.sessions.len(txn)?,
         channels: Vec::new(),
+        places: places::look(db, txn)?,
         incarnations: incarnations(db, txn)?,
         messages: MessageCounts {
             total: db.messages.len(txn)?,
@@ -226,6 +235,13 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
 
 fn channels(db: &Tables, txn: &Read<'_>) -> Result<Vec<ChannelInstance>, state::Error> {
     db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect()
+}
+
+fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<String> {
+    let wanted = wanted.map(RuntimeKind::as_str);
+    (wanted != daemon.runtime_setting.as_deref()).then(|| {
+        format!("the setting `runtime` is {} now; that takes effect at the next start", wanted.unwrap_or("auto"))
+    })
 }
 
 fn confinement_warning(agent: &AgentStatus) -> Option<String> {
@@ -325,11 +341,19 @@ fn print_summary(status: &Status) -> Done {
     out::line(&format!("data      {}", status.data))?;
     match &status.daemon {
         Some(daemon) => out::line(&format!(
-            "daemon    running (pid {}, version {}, runtime {}, {} terminals, {} inputs queued)",
-            daemon.pid, daemon.version, daemon.runtime, daemon.terminals, daemon.queued
+            "daemon    {} (pid {}, version {}, {} terminals, {} inputs queued)",
+            if daemon.draining { "stopping, when what is under way has ended" } else { "running" },
+            daemon.pid,
+            daemon.version,
+            daemon.terminals,
+            daemon.queued
         ))?,
         None => out::line("daemon    not running")?,
     }
+    if let Some(daemon) = &status.daemon {
+        out::line(&format!("runtime   {}, because {}", daemon.runtime, daemon.runtime_why))?;
+    }
+    places::print(&status.places)?;
     for channel in &status.channels {
         out::line(&format!("channel   {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
     }

@@ -22,6 +22,8 @@ use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
+/// What somebody hears who comes while the daemon waits for its end.
+const STOPPING: &str = "the daemon is stopping: try again when it is gone";
 
 impl Desk for Daemon {
     fn token(&self) -> &str {
@@ -86,6 +88,7 @@ impl Daemon {
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Decide { matter, value } => Some(self.decide(&matter, value).await),
             Request::Status => Some(Response::Status(self.status())),
+            Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
             Request::Attach { agent } => match self.attach(agent, responses, uid).await {
                 Ok(attached) => {
@@ -174,10 +177,14 @@ impl Daemon {
     }
 
     fn status(&self) -> DaemonStatus {
+        let (why, setting) = self.runtime_choice();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             runtime: self.runtime_name().to_owned(),
+            runtime_why: why.clone(),
+            runtime_setting: setting.map(|setting| setting.as_str().to_owned()),
+            draining: self.is_draining(),
             terminals: self.terminals().count(),
             queued: self.queued(),
             channels: self.channels().into_iter().map(channel_status).collect(),

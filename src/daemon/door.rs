@@ -8,6 +8,7 @@ use super::crash;
 use super::files::{self, Fates};
 use super::inbox::{Inbox, Item};
 use super::switchboard::Around;
+use super::typing::Typing;
 use crate::channel::intake::{Intake, NotTaken, Pending, Pressed};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
@@ -23,6 +24,7 @@ pub(super) struct Door {
     channel: ChannelName,
     inbox: Arc<Inbox>,
     engine: Arc<Engine>,
+    typing: Arc<Typing>,
     fates: Fates,
 }
 
@@ -33,6 +35,7 @@ impl Door {
             channel: channel.clone(),
             inbox: Arc::clone(&around.inbox),
             engine: Arc::clone(&around.engine),
+            typing: Arc::clone(&around.typing),
             fates: around.fates.clone(),
         }
     }
@@ -43,8 +46,7 @@ impl Door {
         let files = files::files_of(&input);
         let item = Item { submission: Submission { input, dry_run: false }, answer: Some(answer) };
         if is_new_work {
-            let busy = |_| NotTaken::Later("there is too much to do".to_owned());
-            self.inbox.offer(item).map_err(busy)?;
+            self.inbox.offer(item).map_err(|not_now| NotTaken::Later(not_now.to_string()))?;
         } else {
             self.inbox.push(item);
         }
@@ -108,6 +110,7 @@ impl Intake for Door {
 
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
         crash::point("delivered");
+        self.typing.sent(delivery, &result);
         self.inbox.push(Item::of(Input::Delivered(delivery, result)));
     }
 

@@ -25,9 +25,16 @@ pub(super) struct Item {
     pub(super) answer: Option<oneshot::Sender<Heard>>,
 }
 
-/// The queue is full, or the daemon is stopping; the sender has to stop reading for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Busy;
+/// Why new work is not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotNow {
+    /// The queue is full; the sender has to stop reading for a while.
+    #[error("there is too much to do: try again in a moment")]
+    Busy,
+    /// The daemon ends, or waits for what is under way to end.
+    #[error("the daemon is stopping: say it again when one runs")]
+    Stopping,
+}
 
 /// The queue.
 #[derive(Default)]
@@ -41,6 +48,8 @@ struct Queues {
     urgent: VecDeque<Item>,
     waiting: VecDeque<Item>,
     waiting_bytes: usize,
+    /// No new work is taken in.
+    draining: bool,
     closed: bool,
 }
 
@@ -60,12 +69,14 @@ impl Item {
 
 impl Inbox {
     /// Queues new work if there is room for it.
-    pub(super) fn offer(&self, item: Item) -> Result<(), Busy> {
+    pub(super) fn offer(&self, item: Item) -> Result<(), NotNow> {
         let mut queues = self.lock();
         let bytes = item.bytes();
-        let full = queues.waiting.len() >= WAITING_MAX || queues.waiting_bytes + bytes > WAITING_MAX_BYTES;
-        if queues.closed || full {
-            return Err(Busy);
+        if queues.closed || queues.draining {
+            return Err(NotNow::Stopping);
+        }
+        if queues.waiting.len() >= WAITING_MAX || queues.waiting_bytes + bytes > WAITING_MAX_BYTES {
+            return Err(NotNow::Busy);
         }
         queues.waiting_bytes += bytes;
         queues.waiting.push_back(item);
@@ -107,6 +118,11 @@ impl Inbox {
         taken.extend(queues.waiting.drain(..waiting));
         queues.waiting_bytes = queues.waiting.iter().map(Item::bytes).sum();
         Some(taken)
+    }
+
+    /// Takes no new work in; what ends or administers work still gets through.
+    pub(super) fn drain(&self) {
+        self.lock().draining = true;
     }
 
     /// Takes nothing more in; what waits is still given out.
@@ -164,14 +180,14 @@ mod tests {
         for _ in 0..WAITING_MAX {
             assert!(inbox.offer(event(1)).is_ok());
         }
-        assert_eq!(inbox.offer(event(1)), Err(Busy));
+        assert_eq!(inbox.offer(event(1)), Err(NotNow::Busy));
         inbox.push(Item::of(Input::Start));
         let first = inbox.take(1).unwrap();
         assert!(matches!(first[0].submission.input, Input::Start));
 
         let inbox = Inbox::default();
         assert!(inbox.offer(event(WAITING_MAX_BYTES - 4_096)).is_ok());
-        assert_eq!(inbox.offer(event(8_192)), Err(Busy));
+        assert_eq!(inbox.offer(event(8_192)), Err(NotNow::Busy));
         drop(inbox.take(9));
         assert!(inbox.offer(event(8_192)).is_ok());
     }
@@ -183,8 +199,11 @@ mod tests {
         inbox.push(Item::of(Input::Sweep(vec![beat(1)])));
         inbox.push(Item::of(Input::Sweep(vec![beat(2)])));
         assert_eq!(inbox.len(), 1);
+        inbox.drain();
+        assert_eq!(inbox.offer(event(1)), Err(NotNow::Stopping));
+        inbox.push(Item::of(Input::Sweep(Vec::new())));
         inbox.close();
-        assert_eq!(inbox.offer(event(1)), Err(Busy));
+        assert_eq!(inbox.offer(event(1)), Err(NotNow::Stopping));
         let taken = inbox.take(9).unwrap();
         assert_eq!(taken[0].submission.input, Input::Sweep(vec![beat(1), beat(2)]), "no observation is lost");
         assert_eq!(taken.len(), 1);

@@ -5,11 +5,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::oneshot;
+
 use super::crash;
 use super::files::Files;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
+use super::typing::Typing;
 use crate::config::Paths;
+use crate::engine::commit::Engine;
 use crate::mailbox::{Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
 use crate::model::id::SessionId;
@@ -21,6 +25,8 @@ use crate::runtime::{Runtime, Spec};
 
 /// Threads; one session always uses the same one.
 const THREADS: usize = 3;
+/// Messages of one session that are taken back at most; more than a mailbox holds at once.
+const WITHHELD_MAX: usize = 1_000;
 /// Zone of agents, until zones are configured.
 const TIMEZONE: &str = "UTC";
 
@@ -38,6 +44,8 @@ pub(super) enum Job {
     Collect(SessionId),
     /// Read what is left of an incarnation that is gone.
     CollectRest(SessionId, u32),
+    /// Take back what a session's agent has not begun with, and say when that is done.
+    Withhold(SessionId, oneshot::Sender<()>),
 }
 
 /// What the threads share.
@@ -56,15 +64,16 @@ pub(super) struct Mailroom {
 
 /// The parts of the daemon that the mailroom works with.
 pub(super) struct Around {
-    inbox: Arc<Inbox>,
-    runtime: Arc<dyn Runtime>,
-    stop: Arc<Stop>,
-}
-
-impl Around {
-    pub(super) fn new(inbox: &Arc<Inbox>, runtime: &Arc<dyn Runtime>, stop: &Arc<Stop>) -> Self {
-        Self { inbox: Arc::clone(inbox), runtime: Arc::clone(runtime), stop: Arc::clone(stop) }
-    }
+    /// Where what was found goes.
+    pub(super) inbox: Arc<Inbox>,
+    /// The store, for reading.
+    pub(super) engine: Arc<Engine>,
+    /// Where agents run.
+    pub(super) runtime: Arc<dyn Runtime>,
+    /// Whether anything new may be begun.
+    pub(super) stop: Arc<Stop>,
+    /// Who hears that agents do something.
+    pub(super) typing: Arc<Typing>,
 }
 
 impl Mailroom {
@@ -147,6 +156,9 @@ impl Mailroom {
         if let Some(incarnation) = live
             && let Some(observation) = self.mailboxes.observe(session, incarnation)?
         {
+            if observation.state.as_ref().is_some_and(|state| state.progress) {
+                self.around.typing.progress(session);
+            }
             lock(&self.observed).push(observation);
         }
         Ok(())
@@ -166,7 +178,11 @@ impl Mailroom {
 
     fn carry_out(&self, job: Job) {
         let (session, done) = match job {
-            Job::Export(export) => {
+            Job::Export(mut export) => {
+                if self.around.stop.is_draining() {
+                    // A turn that is under way may need the rest; nothing new is begun.
+                    export.messages.clear();
+                }
                 crash::point("export");
                 let done = self.mailboxes.export(&export, TIMEZONE);
                 crash::point("exported");
@@ -174,7 +190,16 @@ impl Mailroom {
             }
             Job::Discard(discard) => (discard.session, self.discard(discard)),
             Job::Release(session, names) => (session, self.mailboxes.release(&names)),
+            // The next start launches it: an effect is a hint.
+            Job::Launch(_) if self.around.stop.is_draining() => return,
             Job::Launch(launch) => return self.launch(&launch),
+            Job::Withhold(session, done) => {
+                let withheld = self.withhold(session);
+                if done.send(()).is_err() {
+                    tracing::debug!(%session, "nobody waits any more for the end of what is under way");
+                }
+                (session, withheld)
+            }
             Job::Collect(session) => {
                 lock(&self.to_collect).remove(&session);
                 if let Some(watcher) = lock(&self.watcher).as_ref() {
@@ -192,6 +217,29 @@ impl Mailroom {
             // Whatever did not work is asked for again by the next sweep.
             tracing::warn!(%session, %error, "a mailbox could not be served; it is tried again");
         }
+    }
+
+    /// Takes back what waits in the mailboxes of live sessions and was not begun with. What is heard from each of the
+    /// answers is that everything that was begun with in a session until then is known.
+    pub(super) fn withhold_all(&self) -> Vec<oneshot::Receiver<()>> {
+        let live: Vec<SessionId> = lock(&self.live).keys().copied().collect();
+        let withhold = |session| {
+            let (done, heard) = oneshot::channel();
+            self.give(session, Job::Withhold(session, done));
+            heard
+        };
+        live.into_iter().map(withhold).collect()
+    }
+
+    fn withhold(&self, session: SessionId) -> Result<(), Error> {
+        self.collect(session, None)?;
+        let waiting = self.around.engine.store().read(|db, txn| db.ready.collect_prefix(txn, &session, WITHHELD_MAX));
+        let waiting = waiting.unwrap_or_else(|error| {
+            tracing::warn!(%session, %error, "what waits for an agent cannot be read; it may begin with it");
+            Vec::new()
+        });
+        let seqs = waiting.into_iter().map(|((_, seq), _)| seq).collect();
+        self.mailboxes.discard(&Discard { session, seqs, agent_files: Vec::new() })
     }
 
     fn discard(&self, discard: Discard) -> Result<(), Error> {
@@ -242,11 +290,13 @@ impl Mailroom {
         for fault in &collected.faults {
             tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
         }
-        if collected.collection.found.is_empty() && collected.collection.closes.is_none() {
+        if !collected.collection.found.is_empty() {
+            self.around.typing.progress(session);
+        } else if collected.collection.closes.is_none() {
             return Ok(());
         }
         crash::point(if closes.is_none() { "collected" } else { "collected-rest" });
-        let (answer, heard) = tokio::sync::oneshot::channel();
+        let (answer, heard) = oneshot::channel();
         let mut item = Item::of(Input::Collected(collected.collection));
         item.answer = Some(answer);
         self.around.inbox.push(item);

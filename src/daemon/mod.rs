@@ -13,38 +13,47 @@ use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Clock};
-use crate::config::{BadPlace, Paths, env, seams};
+use crate::config::{BadPlace, Paths, env};
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
+use crate::model::configure::RuntimeKind;
 use crate::model::content::BlobId;
-use crate::model::input::Input;
+use crate::model::input::{Input, RuntimeEvent};
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
-use crate::runtime::Runtime;
-use crate::runtime::process::{ProcessRuntime, Setup};
+use crate::runtime::{Events, Runtime};
 use crate::state::{self, Store};
 
 mod crash;
 mod desk;
 mod door;
+mod drain;
 pub mod files;
 mod inbox;
 mod mailroom;
 mod perform;
+mod reconcile;
+mod runtime;
 pub mod selftest;
 pub mod setup;
 mod stop;
 mod switchboard;
 mod token;
+mod typing;
 
-use files::{Fates, Files, Remover};
+use files::{Fates, Files, Removals, Remover};
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
+use runtime::Chosen;
 use stop::{Needed, Stop};
-pub use switchboard::LineStatus;
 use switchboard::Switchboard;
+use typing::Typing;
+
+pub use drain::Waiting;
+pub use runtime::rehearse;
+pub use switchboard::LineStatus;
 
 /// Inputs of one commit.
 const GROUP_MAX: usize = 256;
@@ -63,9 +72,20 @@ pub enum Error {
     /// The mailboxes.
     #[error(transparent)]
     Mailbox(#[from] crate::mailbox::Error),
-    /// The process runtime.
+    /// The runtime.
     #[error(transparent)]
     Runtime(#[from] crate::runtime::Error),
+    /// Containers were asked for and cannot be had.
+    #[error(
+        "{asked} asks for containers, which cannot be had, because {why}; `hearth doctor` says more, and with `hearth run \
+         --runtime process`, or `runtime = \"process\"` in hearth.toml, agents run without containers"
+    )]
+    NoContainers {
+        /// By what.
+        asked: &'static str,
+        /// Why not.
+        why: String,
+    },
     /// A file or socket of the daemon's own.
     #[error("{path}: {source}")]
     Io {
@@ -88,6 +108,15 @@ pub enum Error {
     Name(#[from] crate::model::address::BadName),
 }
 
+/// How a daemon is to run.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Thresholds and bounds.
+    pub policy: Policy,
+    /// Where agents run, for this run only; none is as configured.
+    pub runtime: Option<RuntimeKind>,
+}
+
 /// A running daemon.
 pub struct Daemon {
     engine: Arc<Engine>,
@@ -95,6 +124,9 @@ pub struct Daemon {
     clock: Clock,
     mailroom: Arc<Mailroom>,
     runtime: Arc<dyn Runtime>,
+    /// Why it is this runtime, and what the settings said when it was chosen.
+    chosen: (String, Option<RuntimeKind>),
+    typing: Arc<Typing>,
     terminals: Arc<Terminals>,
     switchboard: Arc<Switchboard>,
     paths: Paths,
@@ -112,17 +144,27 @@ impl Daemon {
     ///
     /// # Errors
     /// [`Error`], for anything without which a daemon cannot run.
-    pub fn start(paths: &Paths, policy: Policy, tokio: &Handle) -> Result<Arc<Self>, Error> {
+    pub fn start(paths: &Paths, wish: Wish, tokio: &Handle) -> Result<Arc<Self>, Error> {
         paths.create()?;
         let store = open_store(paths)?;
         let clock = Clock::start(store.begin_run()?);
         let install = format!("{:016x}", store.install());
-        let engine = Arc::new(Engine::new(store, policy, groups_path(paths)));
-        let inbox = Arc::new(Inbox::default());
-        let runtime = start_runtime(paths, &inbox)?;
+        let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
+        let engine = Arc::new(Engine::new(store, wish.policy, groups_path(paths)));
+        let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
+        let choice = runtime::Around { paths, settings: &settings, asked: wish.runtime };
+        let Chosen { runtime, why } = runtime::choose(&choice, runtime_events(&inbox, &typing))?;
+        tracing::info!("runtime: {}, because {why}", runtime.name());
         let stop = Arc::new(Stop::default());
         let files = Files::open(paths)?;
-        let mailroom = Mailroom::open(paths, &files, &install, Around::new(&inbox, &runtime, &stop))?;
+        let around = Around {
+            inbox: Arc::clone(&inbox),
+            engine: Arc::clone(&engine),
+            runtime: Arc::clone(&runtime),
+            stop: Arc::clone(&stop),
+            typing: Arc::clone(&typing),
+        };
+        let mailroom = Mailroom::open(paths, &files, &install, around)?;
         let outcomes = Arc::clone(&inbox);
         let delivered = move |id, result| {
             crash::point("delivered");
@@ -135,6 +177,7 @@ impl Daemon {
             inbox: Arc::clone(&inbox),
             engine: Arc::clone(&engine),
             sessions: paths.sessions(),
+            typing: Arc::clone(&typing),
             fates: Fates::new(&files, &removals),
         };
         let terminal = ChannelName::new(terminal::NAME)?;
@@ -145,6 +188,8 @@ impl Daemon {
             clock,
             mailroom: Arc::clone(&mailroom),
             runtime: Arc::clone(&runtime),
+            chosen: (why, settings.runtime),
+            typing: Arc::clone(&typing),
             terminals,
             switchboard: Arc::clone(&switchboard),
             paths: paths.clone(),
@@ -155,16 +200,28 @@ impl Daemon {
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        let world = World { mailroom, runtime, switchboard: Arc::clone(&switchboard), removals, inbox };
-        daemon.inbox.push(Item::of(Input::Start));
-        daemon.start_engine(world)?;
+        typing.run(&switchboard)?;
+        daemon.start_engine(removals)?;
         daemon.start_ticks()?;
         switchboard.connect_all()?;
         Ok(daemon)
     }
 
-    fn start_engine(self: &Arc<Self>, world: World) -> Result<(), Error> {
+    fn start_engine(self: &Arc<Self>, removals: Removals) -> Result<(), Error> {
         let daemon = Arc::clone(self);
+        let world = World {
+            mailroom: Arc::clone(&self.mailroom),
+            runtime: Arc::clone(&self.runtime),
+            switchboard: Arc::clone(&self.switchboard),
+            removals,
+            typing: Arc::clone(&self.typing),
+            stop: Arc::clone(&self.stop),
+            engine: Arc::clone(&self.engine),
+            inbox: Arc::clone(&self.inbox),
+        };
+        let (answer, started) = oneshot::channel();
+        self.inbox.push(Item { answer: Some(answer), ..Item::of(Input::Start) });
+        reconcile::start(&self.runtime, &self.engine, (&self.stop, started))?;
         let run = move || daemon.run_engine(&world);
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(run).map_err(Error::Thread)?;
         *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
@@ -236,7 +293,7 @@ impl Daemon {
         let (answer, heard) = oneshot::channel();
         let item = Item { submission: Submission { input, dry_run }, answer: Some(answer) };
         if is_new_work {
-            self.inbox.offer(item).map_err(|_| "the daemon has too much to do: try again in a moment".to_owned())?;
+            self.inbox.offer(item).map_err(|not_now| not_now.to_string())?;
         } else {
             self.inbox.push(item);
         }
@@ -305,6 +362,12 @@ impl Daemon {
         self.runtime.name()
     }
 
+    /// Why it is that one, to be read after "because", and what the settings of the installation said when it was chosen.
+    #[must_use]
+    pub const fn runtime_choice(&self) -> &(String, Option<RuntimeKind>) {
+        &self.chosen
+    }
+
     /// Inputs that wait for the engine.
     #[must_use]
     pub fn queued(&self) -> usize {
@@ -323,6 +386,7 @@ impl Daemon {
     /// [`Error::Failed`] if it could not go on, with the reason.
     pub fn shut_down(&self) -> Result<(), Error> {
         self.stop.ask();
+        self.typing.shut_down();
         self.switchboard.shut_down();
         self.inbox.close();
         let engine = self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -378,17 +442,15 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
     canonical.into_os_string().into_encoded_bytes()
 }
 
-fn start_runtime(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<dyn Runtime>, Error> {
-    let program = seams::runner().map_or_else(this_program, Ok)?;
-    let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
-    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
-    setup.guarded = guarded(paths);
-    let inbox = Arc::clone(inbox);
-    let events = move |event| {
+fn runtime_events(inbox: &Arc<Inbox>, typing: &Arc<Typing>) -> Events {
+    let (inbox, typing) = (Arc::clone(inbox), Arc::clone(typing));
+    Arc::new(move |event| {
         crash::point("runtime-event");
+        if let RuntimeEvent::Gone { session, .. } = &event {
+            typing.over(*session);
+        }
         inbox.push(Item::of(Input::Runtime(event)));
-    };
-    Ok(Arc::new(ProcessRuntime::start(setup, Arc::new(events))?))
+    })
 }
 
 /// What confined agents must not get to see along with the system's programs.
@@ -396,13 +458,4 @@ fn guarded(paths: &Paths) -> Vec<PathBuf> {
     let home = env::env_lookup("HOME").map(PathBuf::from);
     let home = home.map(|home| home.canonicalize().unwrap_or(home));
     [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
-}
-
-/// This program, also after its file was replaced by an upgrade.
-fn this_program() -> Result<PathBuf, Error> {
-    let own = PathBuf::from("/proc/self/exe");
-    if own.exists() {
-        return Ok(own);
-    }
-    std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })
 }

@@ -6,7 +6,10 @@ use super::crash;
 use super::files::Removals;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
+use super::stop::Stop;
 use super::switchboard::Switchboard;
+use super::typing::Typing;
+use crate::engine::commit::Engine;
 use crate::model::delivery::DeliveryResult;
 use crate::model::effect::Effect;
 use crate::model::input::Input;
@@ -22,6 +25,12 @@ pub(super) struct World {
     pub(super) switchboard: Arc<Switchboard>,
     /// Where files go that nobody needs any more.
     pub(super) removals: Removals,
+    /// Who is shown to be at work.
+    pub(super) typing: Arc<Typing>,
+    /// Whether anything new may be begun.
+    pub(super) stop: Arc<Stop>,
+    /// The store, for reading.
+    pub(super) engine: Arc<Engine>,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -42,11 +51,13 @@ impl World {
             Effect::Deliver(delivery) => match self.switchboard.channel(&delivery.to.channel) {
                 Some(channel) => {
                     crash::point("attempted");
+                    self.typing.sending(&delivery);
                     channel.deliver(*delivery);
                 }
                 None => self.inbox.push(Item::of(Input::Delivered(delivery.id, DeliveryResult::NoAdapter))),
             },
             Effect::Settled(settled) => {
+                self.typing.settled(settled.message, self.engine.store());
                 if let Some(channel) = self.switchboard.channel(&settled.source.channel) {
                     channel.settled(settled);
                 }
@@ -60,11 +71,9 @@ impl World {
                     channel.subscribe(&address);
                 }
             }
-            Effect::Typing(session, address) => {
-                if let Some(channel) = self.switchboard.channel(&address.channel) {
-                    channel.typing(session, &address);
-                }
-            }
+            // What has just come is not begun with any more.
+            Effect::Typing(..) if self.stop.is_draining() => {}
+            Effect::Typing(session, address) => self.typing.start(session, address),
             Effect::Reconnect(channel) => self.switchboard.reconnect(&channel),
             Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
             Effect::Unneeded(files) => self.removals.forget(files),

@@ -5,8 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Daemon, guarded, setup, this_program};
+use super::runtime::this_program;
+use super::{Daemon, Wish, guarded, setup};
 use crate::config::{Paths, env};
+use crate::model::configure::RuntimeKind;
 use crate::model::entity::{AgentSettings, Folder, ProviderKind};
 use crate::model::id::SessionId;
 use crate::model::incarnation::SpecDigest;
@@ -90,8 +92,10 @@ struct Scratch {
 pub fn run() -> Result<Report, Error> {
     let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
+    // Containers are held by other means; what is tested here is what holds processes.
+    let wish = Wish { policy: Policy::STANDARD, runtime: Some(RuntimeKind::Process) };
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let daemon = Daemon::start(&paths, Policy::STANDARD, tokio.handle())?;
+    let daemon = Daemon::start(&paths, wish, tokio.handle())?;
     let served = {
         let _inside = tokio.enter();
         server::bind(paths.socket()).map(|listener| Serving::start(listener, Arc::clone(&daemon)))

@@ -1,6 +1,8 @@
 //! That the daemon has to stop, and why.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -8,12 +10,20 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(super) struct Stop {
     asked: watch::Sender<bool>,
+    draining: AtomicBool,
     failed: Mutex<Option<String>>,
+    /// Goes with `failed`: somebody asked.
+    woken: Condvar,
 }
 
 impl Default for Stop {
     fn default() -> Self {
-        Self { asked: watch::Sender::new(false), failed: Mutex::default() }
+        Self {
+            asked: watch::Sender::new(false),
+            draining: AtomicBool::new(false),
+            failed: Mutex::default(),
+            woken: Condvar::new(),
+        }
     }
 }
 
@@ -21,6 +31,19 @@ impl Stop {
     /// Asks for the end.
     pub(super) fn ask(&self) {
         self.asked.send_replace(true);
+        // Whoever looked before this has to be waiting by now.
+        drop(self.failed.lock().unwrap_or_else(PoisonError::into_inner));
+        self.woken.notify_all();
+    }
+
+    /// The end is near: what is under way may end, nothing new is begun.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing new is to be begun.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
     }
 
     /// Asks for the end because the daemon cannot go on; the first reason counts.
@@ -32,6 +55,13 @@ impl Stop {
     /// Whether the end was asked for.
     pub(super) fn is_asked(&self) -> bool {
         *self.asked.borrow()
+    }
+
+    /// Waits for some time on a thread; whether the end was asked for until then.
+    pub(super) fn asked_within(&self, time: Duration) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.woken.wait_timeout_while(failed, time, |_| !self.is_asked()));
+        self.is_asked()
     }
 
     /// Waits until the end is asked for.
@@ -67,7 +97,11 @@ mod tests {
     fn whoever_waits_before_or_after_hears_it() {
         let stop = Arc::new(Stop::default());
         let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let waiting = Arc::clone(&stop);
+        assert!(!stop.asked_within(Duration::from_millis(1)) && !stop.is_draining());
+        stop.drain();
+        assert!(stop.is_draining() && !stop.is_asked());
+        let (waiting, thread) = (Arc::clone(&stop), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || thread.asked_within(Duration::from_secs(60)));
         let early = tokio.spawn(async move { waiting.asked().await });
         tokio.block_on(async {
             tokio::task::yield_now().await;
@@ -76,6 +110,8 @@ mod tests {
             early.await.unwrap();
             stop.asked().await;
         });
+        assert!(thread.join().unwrap());
+        assert!(stop.asked_within(Duration::from_secs(60)));
         assert_eq!((stop.is_asked(), stop.reason().as_deref()), (true, Some("first")));
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::door::Door;
 use super::files::Fates;
 use super::inbox::Inbox;
+use super::typing::Typing;
 use crate::channel::Channel;
 use crate::channel::intake::Intake;
 use crate::channel::telegram;
@@ -56,6 +57,8 @@ pub(super) struct Around {
     pub(super) engine: Arc<Engine>,
     /// Directory that the names of files to send are relative to.
     pub(super) sessions: PathBuf,
+    /// Who hears what became of deliveries.
+    pub(super) typing: Arc<Typing>,
     /// What becomes of the files of what is handed over.
     pub(super) fates: Fates,
 }
@@ -131,6 +134,15 @@ impl Switchboard {
             Some(LineStatus { name: name.clone(), kind: line.kind, down })
         });
         status.collect()
+    }
+
+    /// Lets no channel ask for anything new; deliveries go on.
+    pub(super) fn stop_taking(&self) {
+        for line in self.lock().values() {
+            if let LineState::Up(channel) = &line.state {
+                channel.stop_taking();
+            }
+        }
     }
 
     /// Lets every channel go: nothing is handed over any more.

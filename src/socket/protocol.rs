@@ -178,6 +178,15 @@ pub struct DaemonStatus {
     pub version: String,
     /// Runtime in use.
     pub runtime: String,
+    /// Why it is that one, to be read after "because".
+    #[serde(default)]
+    pub runtime_why: String,
+    /// What the configuration asked for when it was chosen; null is whatever can be had.
+    #[serde(default)]
+    pub runtime_setting: Option<String>,
+    /// Nothing new is begun: it waits for what is under way to end.
+    #[serde(default)]
+    pub draining: bool,
     /// Terminals attached.
     pub terminals: usize,
     /// Inputs that wait for the engine.

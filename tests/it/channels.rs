@@ -364,3 +364,25 @@ fn a_button_pressed_through_a_bridge_lets_a_stranger_in() {
     assert_eq!(receiver.said().len(), 1);
     host.check();
 }
+
+/// What comes while a daemon waits for its end stays with whoever sends it, and a turn that has begun ends.
+#[test]
+fn a_daemon_that_stops_asks_bridges_to_come_again() {
+    let (mut host, port) = (host(), free_port());
+    host.apply(&web(port, ""));
+    host.start();
+    let mut slow = say("m1", "room");
+    slow["message"]["content"]["text"] = json!("!sleep 4s\nslow");
+    wait_for("the web service", || post(port, SECRET, "/v1/events", &slow).filter(|(status, _)| *status == 200));
+    wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
+    let daemon = host.daemon().unwrap();
+    rustix::process::kill_process(daemon.pid(), rustix::process::Signal::TERM).unwrap();
+    wait_for("the daemon to wait", || daemon.stderr().contains("waiting for 1 turn").then_some(()));
+    let (status, answer) = post(port, SECRET, "/v1/events", &say("m2", "room")).unwrap();
+    assert!(status == 503 && answer.to_string().contains("the daemon is stopping"), "{status} {answer}");
+    assert_eq!(host.ended().code, Some(0));
+    // The channel has no receiver, which the agent is told of as context.
+    let asked = host.rows("messages").iter().filter(|row| row["value"]["trigger"] == true).count();
+    assert_eq!((host.said(), asked), (vec!["echo: slow".to_owned()], 1));
+    host.check();
+}

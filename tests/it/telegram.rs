@@ -10,7 +10,7 @@ fn connected(agent: &str) -> (Host, FakeTelegram) {
     connect(Host::with_agent(agent))
 }
 
-fn connect(mut host: Host) -> (Host, FakeTelegram) {
+pub(crate) fn connect(mut host: Host) -> (Host, FakeTelegram) {
     let server = FakeTelegram::start();
     host.env.push(("BOT_TOKEN".to_owned(), TOKEN.to_owned()));
     host.apply(&format!(
@@ -22,7 +22,7 @@ fn connect(mut host: Host) -> (Host, FakeTelegram) {
 }
 
 /// What Ann types in her direct chat.
-fn typed(id: i64, text: &str) -> Value {
+pub(crate) fn typed(id: i64, text: &str) -> Value {
     json!({"message": {
         "message_id": id, "date": 1_700_000_000, "text": text,
         "from": {"id": 9, "is_bot": false, "first_name": "Ann"},

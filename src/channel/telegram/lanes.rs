@@ -15,7 +15,6 @@ use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
 use super::super::intake::Intake;
-use super::super::signs::Signs;
 use super::api::{Api, Failure};
 use super::attachments::AT_ONCE;
 use super::line::{Line, State as LineState};
@@ -34,7 +33,6 @@ pub(super) struct Lanes {
     pub(super) api: Arc<Api>,
     pub(super) intake: Arc<dyn Intake>,
     pub(super) line: Arc<Line>,
-    pub(super) typing: Arc<Signs>,
     pub(super) sessions: PathBuf,
     pub(super) times: Times,
     pace: Pace,
@@ -73,7 +71,6 @@ impl Lanes {
             api,
             intake,
             line,
-            typing: Arc::default(),
             sessions,
             times,
             pace: Pace::default(),
@@ -106,21 +103,16 @@ impl Lanes {
     /// Begins nothing any more; what is being sent is sent.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        self.typing.hide_all();
     }
 
     /// Delivers what waits for a chat, and ends when nothing does.
     async fn work(self: Arc<Self>, chat: ForeignId) {
         while let Some(mut job) = self.next(&chat) {
-            let (id, to) = (job.delivery.id, job.delivery.to.clone());
-            let is_said = job.delivery.act == DeliveryAct::Say;
+            let id = job.delivery.id;
             let lanes = Arc::clone(&self);
             // A task of its own, so that a defect in it cannot stop the chat for ever.
             let attempt = tokio::spawn(async move { lanes.attempt(&mut job).await });
             let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
-            if is_said && matches!(result, DeliveryResult::Delivered { .. }) {
-                self.typing.hide(&to);
-            }
             // Before the outcome is told, because whoever hears it may hand the delivery over again.
             self.lock().under_way.remove(&id);
             self.intake.outcome(id, result);

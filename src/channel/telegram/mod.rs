@@ -21,7 +21,6 @@ use super::Channel;
 use super::intake::Intake;
 use crate::model::address::{Address, ChannelName};
 use crate::model::delivery::Delivery;
-use crate::model::effect::Settled;
 use crate::model::id::SessionId;
 use api::Api;
 use lanes::{Around, Lanes};
@@ -144,14 +143,15 @@ impl Channel for Telegram {
         self.lanes.give(delivery, &self.handle);
     }
 
-    fn settled(&self, settled: Settled) {
-        self.lanes.typing.hide(&settled.source);
-    }
-
     fn typing(&self, _session: SessionId, at: &Address) {
         if self.line.takes_messages() {
-            typing::show(&self.lanes.typing, &self.lanes.api, at, &self.handle);
+            typing::show(&self.lanes.api, at, &self.handle);
         }
+    }
+
+    /// What was not confirmed comes again.
+    fn stop_taking(&self) {
+        self.poller.abort();
     }
 
     /// What is being sent is sent.

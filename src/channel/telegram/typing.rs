@@ -1,31 +1,28 @@
-//! Showing that an agent is at work. Telegram shows it for five seconds, so it is said again until it is over.
+//! Showing that an agent is at work, for the five seconds that Telegram shows it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::super::signs::{AGAIN, SIGNS_MAX, Signs};
-use super::api::{Api, Failure};
+use super::api::Api;
 use super::plan::place;
 use crate::model::address::Address;
 
-/// Shows it at an address from now on; shown there already, its time begins anew.
-pub(super) fn show(signs: &Signs, api: &Arc<Api>, at: &Address, handle: &Handle) {
+/// Time for a sign; a late one is worth nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Shows it once.
+pub(super) fn show(api: &Arc<Api>, at: &Address, handle: &Handle) {
     let Ok((chat, topic)) = place(at) else { return };
     let api = Arc::clone(api);
-    let task = handle.spawn(async move {
-        let mut sign = json!({ "chat_id": chat, "action": "typing" });
-        if let (Some(topic), Some(sign)) = (topic, sign.as_object_mut()) {
-            sign.insert("message_thread_id".to_owned(), json!(topic));
-        }
-        for _ in 0..SIGNS_MAX {
-            match api.call::<Value>("sendChatAction", &sign).await {
-                Ok(_) | Err(Failure::Unreached(_) | Failure::Unclear(_) | Failure::Trouble(_)) => {}
-                Err(_) => return,
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
+    let mut sign = json!({ "chat_id": chat, "action": "typing" });
+    if let (Some(topic), Some(sign)) = (topic, sign.as_object_mut()) {
+        sign.insert("message_thread_id".to_owned(), json!(topic));
+    }
+    handle.spawn(async move {
+        // Nobody misses a sign that does not come.
+        drop(api.call_within::<Value>(PATIENCE, "sendChatAction", &sign).await);
     });
-    signs.show(at, task.abort_handle());
 }

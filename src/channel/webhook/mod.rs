@@ -9,16 +9,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Channel;
 use super::intake::Intake;
-use super::signs::Signs;
 use crate::model::address::{Address, ChannelName, UserId};
-use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
-use crate::model::effect::Settled;
+use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
 use attempt::Body;
@@ -71,7 +70,8 @@ struct Webhook {
     receiver: Option<Arc<Receiver>>,
     intake: Arc<dyn Intake>,
     sessions: Arc<PathBuf>,
-    typing: Arc<Signs>,
+    /// The receiver does not know of signs that somebody is at work.
+    no_signs: Arc<AtomicBool>,
     closed: watch::Sender<bool>,
     tokio: Handle,
 }
@@ -104,30 +104,21 @@ async fn open(setup: Setup, intake: Arc<dyn Intake>) -> Result<(Arc<Webhook>, So
     };
     let service = axum::serve(entrance, inbound::router(gate)).with_graceful_shutdown(until);
     tokio::spawn(service.into_future());
-    let (sessions, typing) = (Arc::new(sessions), Arc::default());
-    Ok((Arc::new(Webhook { receiver, intake, sessions, typing, closed, tokio: Handle::current() }), address))
+    let (sessions, no_signs) = (Arc::new(sessions), Arc::default());
+    Ok((Arc::new(Webhook { receiver, intake, sessions, no_signs, closed, tokio: Handle::current() }), address))
 }
 
 impl Channel for Webhook {
     fn deliver(&self, delivery: Delivery) {
-        let (intake, typing, sessions) =
-            (Arc::clone(&self.intake), Arc::clone(&self.typing), Arc::clone(&self.sessions));
+        let (intake, sessions) = (Arc::clone(&self.intake), Arc::clone(&self.sessions));
         let Some(receiver) = self.receiver.clone() else {
             intake.outcome(delivery.id, DeliveryResult::Rejected(NO_RECEIVER.to_owned()));
             return;
         };
         self.tokio.spawn(async move {
             let result = attempt::deliver(&receiver, &sessions, &delivery).await;
-            let seen = matches!(delivery.act, DeliveryAct::Say | DeliveryAct::Ask(_));
-            if seen && matches!(result, DeliveryResult::Delivered { .. }) {
-                typing.hide(&delivery.to);
-            }
             intake.outcome(delivery.id, result);
         });
-    }
-
-    fn settled(&self, settled: Settled) {
-        self.typing.hide(&settled.source);
     }
 
     fn open_direct(&self, user: UserId) {
@@ -157,12 +148,11 @@ impl Channel for Webhook {
 
     fn shut_down(&self) {
         self.closed.send_replace(true);
-        self.typing.hide_all();
     }
 
     fn typing(&self, _session: SessionId, at: &Address) {
         if let Some(receiver) = &self.receiver {
-            typing::show(&self.typing, receiver, at, &self.tokio);
+            typing::show(&self.no_signs, receiver, at, &self.tokio);
         }
     }
 }

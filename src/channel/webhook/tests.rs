@@ -13,9 +13,9 @@ use crate::channel::intake::{NotTaken, Pending, Pressed};
 use crate::model::address::ForeignId;
 use crate::model::card::{Card, CardOption, Matter};
 use crate::model::content::{BlobId, RawJson};
+use crate::model::delivery::DeliveryAct;
 use crate::model::id::{ApprovalId, MessageId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
-use crate::model::message::MessageState;
 use crate::model::report::{Outcome, RouteReport};
 
 mod inbound;

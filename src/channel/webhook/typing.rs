@@ -1,32 +1,30 @@
-//! Showing that an agent is at work: said again every few seconds, because nobody can promise to say that it is over.
+//! Showing that an agent is at work: one request, which nobody waits for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::super::signs::{AGAIN, SIGNS_MAX, Signs};
 use super::post::{Receiver, Sent};
 use super::wire;
 use crate::model::address::Address;
 
 /// Time for one of them; a late one is worth nothing.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Shows it from now on; where it is shown already, its time begins anew.
-pub(super) fn show(signs: &Signs, receiver: &Arc<Receiver>, at: &Address, tokio: &Handle) {
-    let (receiver, place) = (Arc::clone(receiver), at.clone());
-    let task = tokio.spawn(async move {
-        for _ in 0..SIGNS_MAX {
-            // A receiver that is busy or wants a pause is not bothered with signs.
-            if let Some(_turn) = receiver.turn_now() {
-                let sign = receiver.send(wire::about_place("typing", &place));
-                if let Ok(Sent::Unknown(_) | Sent::Refused(_)) = tokio::time::timeout(PATIENCE, sign).await {
-                    return;
-                }
-            }
-            tokio::time::sleep(AGAIN).await;
+/// Shows it once, unless the receiver does not know of signs: then `unknown` is set and it is left alone.
+pub(super) fn show(unknown: &Arc<AtomicBool>, receiver: &Arc<Receiver>, at: &Address, tokio: &Handle) {
+    if unknown.load(Ordering::Relaxed) {
+        return;
+    }
+    let (unknown, receiver) = (Arc::clone(unknown), Arc::clone(receiver));
+    let sign = wire::about_place("typing", at);
+    tokio.spawn(async move {
+        // A receiver that is busy or wants a pause is not bothered with signs.
+        let Some(_turn) = receiver.turn_now() else { return };
+        if let Ok(Sent::Unknown(_)) = tokio::time::timeout(PATIENCE, receiver.send(sign)).await {
+            unknown.store(true, Ordering::Relaxed);
         }
     });
-    signs.show(at, task.abort_handle());
 }

@@ -1,0 +1,80 @@
+//! How many agents may run at once, and who waits for a place.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::cli::{out, rows};
+use crate::clock;
+use crate::config::seams;
+use crate::model::id::{AgentId, SessionId};
+use crate::model::session::SessionStatus;
+use crate::model::time::Millis;
+use crate::state::{self, Read, Tables};
+
+/// Places for agents that run.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Places {
+    /// Agents that run, or are starting or ending.
+    running: u64,
+    /// How many may.
+    max: u32,
+    /// Sessions that wait for a place, those that have waited longest first.
+    waiting: Vec<WaitingSession>,
+}
+
+#[derive(Debug, Serialize)]
+struct WaitingSession {
+    session: String,
+    agent: String,
+    /// When its oldest due message was stored.
+    since: String,
+    /// Milliseconds since then.
+    waited_ms: u64,
+}
+
+/// Looks who runs and who waits.
+pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> {
+    let limit = db.settings.get(txn, &())?.and_then(|settings| settings.max_containers);
+    let max = limit.unwrap_or(seams::policy().max_containers);
+    let mut running_of: BTreeMap<AgentId, u32> = BTreeMap::new();
+    for row in db.live.iter(txn)? {
+        let (session, _) = row?;
+        if let Some(row) = rows::session(db, txn, session)? {
+            *running_of.entry(row.agent).or_default() += 1;
+        }
+    }
+    let running = db.live.len(txn)?;
+    let full = running >= u64::from(max);
+    let (mut waiting, mut from) = (Vec::new(), (SessionId::new(0), 0));
+    // One seek per session, however many messages it has.
+    while let Some(((id, _), oldest)) = db.ready.first(txn, from..)? {
+        from = (SessionId::new(id.number().saturating_add(1)), 0);
+        let Some(session) = rows::session(db, txn, id)? else { continue };
+        let Some(agent) = db.agents.get(txn, &session.agent)? else { continue };
+        let own = running_of.get(&session.agent).copied().unwrap_or_default();
+        let waits = session.live.is_none() && session.status == SessionStatus::Active && agent.archived.is_none();
+        if waits && (full || own >= agent.settings.max_parallel) {
+            waiting.push((db.messages.require(txn, &oldest)?.stored, id, agent.folder));
+        }
+    }
+    waiting.sort_by_key(|(since, session, _)| (*since, *session));
+    let now = clock::wall();
+    let shape = |(since, session, agent): (crate::model::Timestamp, SessionId, _)| WaitingSession {
+        session: session.to_string(),
+        agent: format!("{agent}"),
+        since: since.to_string(),
+        waited_ms: u64::try_from(now.millis().saturating_sub(since.millis())).unwrap_or(0),
+    };
+    Ok(Places { running, max, waiting: waiting.into_iter().map(shape).collect() })
+}
+
+/// For people.
+pub(super) fn print(places: &Places) -> Result<(), crate::cli::Failure> {
+    let Places { running, max, waiting } = places;
+    out::line(&format!("places    {running} of {max} taken, {} sessions wait for one", waiting.len()))?;
+    for WaitingSession { session, agent, waited_ms, .. } in waiting {
+        out::line(&format!("          {session} of {agent} has waited for {}", Millis::new(*waited_ms)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Which runtime the agents of this daemon run in, and why: decided once, when it starts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Error, guarded};
+use crate::config::{Paths, env, seams};
+use crate::model::configure::{RuntimeKind, Settings};
+use crate::runtime::process::{ProcessRuntime, Setup};
+use crate::runtime::{Events, Runtime};
+
+/// What decides.
+#[derive(Debug)]
+pub(super) struct Around<'a> {
+    /// Where things are.
+    pub(super) paths: &'a Paths,
+    /// Settings of the installation.
+    pub(super) settings: &'a Settings,
+    /// What the command that started the daemon asks for.
+    pub(super) asked: Option<RuntimeKind>,
+}
+
+/// The runtime of this daemon.
+pub(super) struct Chosen {
+    /// It.
+    pub(super) runtime: Arc<dyn Runtime>,
+    /// Why it was chosen, to be read after "because".
+    pub(super) why: String,
+}
+
+/// Starts the runtime that was asked for, else the one that can be had.
+///
+/// # Errors
+/// [`Error::NoContainers`] if containers were asked for and cannot be had: nothing else is taken instead of them.
+pub(super) fn choose(around: &Around<'_>, events: Events) -> Result<Chosen, Error> {
+    let (kind, why) = decide((around.asked, around.settings.runtime), || containers(around.settings))?;
+    let runtime = match kind {
+        RuntimeKind::Process => process(around.paths, events)?,
+        RuntimeKind::Podman => podman(around, events)?,
+    };
+    Ok(Chosen { runtime, why })
+}
+
+/// Which runtime a daemon would take that started now without being asked for one, and why.
+///
+/// # Errors
+/// As a start would fail.
+pub fn rehearse(settings: &Settings) -> Result<(RuntimeKind, String), Error> {
+    decide((None, settings.runtime), || containers(settings))
+}
+
+/// PODMAN, 1 of 2: whether containers can be had, with their socket and image for people, or why not: to be read after
+/// "because".
+fn containers(_settings: &Settings) -> Result<String, String> {
+    Err("this Hearth was built without containers".to_owned())
+}
+
+/// PODMAN, 2 of 2: starts the runtime of containers.
+fn podman(around: &Around<'_>, _events: Events) -> Result<Arc<dyn Runtime>, Error> {
+    let why = containers(around.settings).err().unwrap_or_default();
+    Err(Error::NoContainers { asked: "this daemon", why })
+}
+
+fn process(paths: &Paths, events: Events) -> Result<Arc<dyn Runtime>, Error> {
+    let program = seams::runner().map_or_else(this_program, Ok)?;
+    let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
+    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    setup.guarded = guarded(paths);
+    Ok(Arc::new(ProcessRuntime::start(setup, events)?))
+}
+
+/// This program, also after its file was replaced by an upgrade.
+pub(super) fn this_program() -> Result<PathBuf, Error> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })
+}
+
+fn decide(
+    (asked, setting): (Option<RuntimeKind>, Option<RuntimeKind>),
+    containers: impl FnOnce() -> Result<String, String>,
+) -> Result<(RuntimeKind, String), Error> {
+    let by = if asked.is_some() { "--runtime" } else { "hearth.toml" };
+    match asked.or(setting) {
+        Some(RuntimeKind::Process) => Ok((RuntimeKind::Process, format!("{by} asks for it"))),
+        Some(RuntimeKind::Podman) => match containers() {
+            Ok(found) => Ok((RuntimeKind::Podman, format!("{by} asks for it, and {found}"))),
+            Err(why) => Err(Error::NoContainers { asked: by, why }),
+        },
+        None => Ok(match containers() {
+            Ok(found) => (RuntimeKind::Podman, found),
+            Err(why) => (RuntimeKind::Process, why),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_taken_and_nothing_instead_of_it() {
+        use RuntimeKind::{Podman, Process};
+        let there = || Ok("Podman answers".to_owned());
+        let away = || Err("there is no socket".to_owned());
+        for (asked, setting, containers, expected) in [
+            (None, None, true, "podman: Podman answers"),
+            (None, None, false, "process: there is no socket"),
+            (None, Some(Process), true, "process: hearth.toml asks for it"),
+            (Some(Process), Some(Podman), false, "process: --runtime asks for it"),
+            (Some(Podman), Some(Process), true, "podman: --runtime asks for it, and Podman answers"),
+            (None, Some(Podman), true, "podman: hearth.toml asks for it, and Podman answers"),
+        ] {
+            let found = decide((asked, setting), || if containers { there() } else { away() });
+            let (kind, why) = found.unwrap();
+            assert_eq!(format!("{}: {why}", kind.as_str()), expected);
+        }
+        for (asked, setting, by) in [(Some(Podman), None, "--runtime"), (None, Some(Podman), "hearth.toml")] {
+            let refused = decide((asked, setting), away).unwrap_err().to_string();
+            let begin = format!("{by} asks for containers, which cannot be had, because there is no socket");
+            assert!(refused.starts_with(&begin) && refused.contains("runtime process"), "{refused}");
+        }
+    }
+}

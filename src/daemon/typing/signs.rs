@@ -1,0 +1,232 @@
+//! Whom to show at work, and when: a pure table with a clock given in.
+
+use std::collections::HashMap;
+
+use crate::model::address::Address;
+use crate::model::id::{OutboundId, SessionId};
+use crate::model::time::{Awake, Millis};
+
+/// Time between two signs of a session: networks show one for about five seconds.
+pub(super) const AGAIN: Millis = Millis::seconds(4);
+/// Time from a session's start in which nothing has to be seen of its agent.
+const GRACE: Millis = Millis::seconds(15);
+/// Age of the last progress up to which an agent counts as at work.
+const FRESH: Millis = Millis::seconds(6);
+/// Pause after something that people see was delivered.
+const PAUSE: Millis = Millis::seconds(10);
+/// Sessions that are shown at once; of further ones people see the first sign only.
+const SESSIONS_MAX: usize = 512;
+/// Deliveries under way that are kept in mind at once.
+const SENDING_MAX: usize = 1_024;
+/// Time after which the outcome of a delivery is not waited for any more.
+const SENDING: Millis = Millis::seconds(60);
+
+/// Sessions whose agents are shown to be at work.
+#[derive(Debug, Default)]
+pub(super) struct Signs {
+    shown: HashMap<SessionId, Sign>,
+    /// What is being delivered to a place where somebody is shown, and since when.
+    sending: HashMap<OutboundId, (Address, Awake)>,
+}
+
+#[derive(Debug)]
+struct Sign {
+    at: Address,
+    began: Awake,
+    progress: Option<Awake>,
+    paused: Option<Awake>,
+    next: Awake,
+}
+
+impl Signs {
+    /// A session begins to work for people at a place, and has to be shown there at once. One that is shown already moves
+    /// there, with a new grace and no pause.
+    pub(super) fn start(&mut self, now: Awake, session: SessionId, at: Address) {
+        if !self.shown.contains_key(&session) && self.shown.len() >= SESSIONS_MAX {
+            return;
+        }
+        let sign = Sign { at, began: now, progress: None, paused: None, next: now.plus(AGAIN) };
+        self.shown.insert(session, sign);
+    }
+
+    /// The session's agent did something.
+    pub(super) fn progress(&mut self, now: Awake, session: SessionId) {
+        if let Some(sign) = self.shown.get_mut(&session) {
+            sign.progress = Some(now);
+        }
+    }
+
+    /// Something that people will see is on its way: no sign may come after it.
+    pub(super) fn sending(&mut self, now: Awake, id: OutboundId, to: &Address) {
+        if self.sending.len() < SENDING_MAX && self.shown.values().any(|sign| sign.at == *to) {
+            self.sending.insert(id, (to.clone(), now));
+        }
+    }
+
+    /// What became of it.
+    pub(super) fn sent(&mut self, now: Awake, id: OutboundId, delivered: bool) {
+        let Some((to, _)) = self.sending.remove(&id) else { return };
+        if delivered {
+            for sign in self.shown.values_mut().filter(|sign| sign.at == to) {
+                sign.paused = Some(now.plus(PAUSE));
+            }
+        }
+    }
+
+    /// The session has nothing more to do, or nobody to do it.
+    pub(super) fn stop(&mut self, session: SessionId) {
+        self.shown.remove(&session);
+    }
+
+    /// Nobody is shown.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+
+    /// Signs that are due, and when the next ones are; none while nobody is shown.
+    pub(super) fn tick(&mut self, now: Awake) -> (Vec<(SessionId, Address)>, Option<Awake>) {
+        self.sending.retain(|_, (_, since)| since.plus(SENDING) > now);
+        let sending = &self.sending;
+        let mut due = Vec::new();
+        self.shown.retain(|session, sign| {
+            if sign.next > now {
+                return true;
+            }
+            sign.next = now.plus(AGAIN);
+            let paused = sign.paused.is_some_and(|until| now < until);
+            if paused || sending.values().any(|(to, _)| *to == sign.at) {
+                return true;
+            }
+            let new = now < sign.began.plus(GRACE);
+            let fresh = sign.progress.is_some_and(|progress| now < progress.plus(FRESH));
+            if new || fresh {
+                due.push((*session, sign.at.clone()));
+            }
+            new || fresh
+        });
+        if self.shown.is_empty() {
+            self.sending.clear();
+        }
+        (due, self.shown.values().map(|sign| sign.next).min())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::address::{ChannelName, ForeignId};
+
+    const SESSION: SessionId = SessionId::new(1);
+
+    fn at(place: &str) -> Address {
+        let platform_id = ForeignId::new("place", place).unwrap();
+        Address { channel: ChannelName::new("net").unwrap(), platform_id, thread: None }
+    }
+
+    fn second(second: u64) -> Awake {
+        Awake::new(1, second * 1_000)
+    }
+
+    /// What happens at a second.
+    type Event<'a> = (u64, &'a dyn Fn(&mut Signs, Awake));
+
+    /// Runs what happens at given seconds, and tells at which seconds a sign went to which place until nobody is shown.
+    fn run(events: &[Event<'_>]) -> Vec<(u64, String)> {
+        let (mut signs, mut seen) = (Signs::default(), Vec::new());
+        for now in 0..=120 {
+            for (_, event) in events.iter().filter(|(when, _)| *when == now) {
+                event(&mut signs, second(now));
+            }
+            let (due, next) = signs.tick(second(now));
+            seen.extend(due.into_iter().map(|(_, at)| (now, at.platform_id.as_str().to_owned())));
+            assert_eq!(next.is_none(), signs.is_empty());
+            assert!(next.is_none_or(|next| next > second(now)));
+        }
+        assert!(signs.is_empty() && signs.sending.is_empty(), "{signs:?}");
+        seen
+    }
+
+    fn seconds(events: &[Event<'_>]) -> Vec<u64> {
+        run(events).into_iter().map(|(when, _)| when).collect()
+    }
+
+    fn start(signs: &mut Signs, now: Awake) {
+        signs.start(now, SESSION, at("a"));
+    }
+
+    fn progress(signs: &mut Signs, now: Awake) {
+        signs.progress(now, SESSION);
+    }
+
+    #[test]
+    fn every_four_seconds_for_fifteen_and_then_as_long_as_something_happens() {
+        // The first sign, at second 0, is given by whoever starts it.
+        assert_eq!(seconds(&[(0, &start)]), [4, 8, 12]);
+        assert_eq!(seconds(&[(0, &start), (14, &progress)]), [4, 8, 12, 16]);
+        assert_eq!(seconds(&[(0, &start), (11, &progress), (19, &progress)]), [4, 8, 12, 16, 20, 24]);
+        assert_eq!(seconds(&[(0, &start), (10, &progress)]), [4, 8, 12], "six seconds are too long ago");
+        assert_eq!(seconds(&[(0, &start), (17, &progress)]), [4, 8, 12], "what has stopped stays so");
+        assert_eq!(seconds(&[(0, &progress), (3, &progress)]), [] as [u64; 0], "nobody is shown unasked");
+    }
+
+    #[test]
+    fn what_people_see_pauses_it_for_ten_seconds() {
+        let id = OutboundId::new(1);
+        let sending = |signs: &mut Signs, now: Awake| signs.sending(now, id, &at("a"));
+        let delivered = |signs: &mut Signs, now: Awake| signs.sent(now, id, true);
+        let failed = |signs: &mut Signs, now: Awake| signs.sent(now, id, false);
+        let work: &dyn Fn(&mut Signs, Awake) = &progress;
+        let busy: Vec<_> = (1..24).map(|second| (second, work)).collect();
+        let mut events = vec![(0, &start as &dyn Fn(&mut Signs, Awake)), (5, &sending), (5, &delivered)];
+        events.extend(&busy);
+        assert_eq!(seconds(&events), [4, 16, 20, 24, 28]);
+        // Nothing comes after a message that is still on its way, and nothing pauses after one that did not arrive.
+        let slow = [(0, &start as &dyn Fn(&mut Signs, Awake)), (3, &sending), (9, &failed)];
+        assert_eq!(seconds(&slow), [12]);
+        // Elsewhere it changes nothing.
+        let elsewhere = |signs: &mut Signs, now: Awake| {
+            signs.sending(now, id, &at("b"));
+            signs.sent(now, id, true);
+        };
+        assert_eq!(seconds(&[(0, &start), (3, &elsewhere)]), [4, 8, 12]);
+        // The pause ends after the grace: whoever did nothing since is not shown again.
+        let pause = [(0, &start as &dyn Fn(&mut Signs, Awake)), (9, &sending), (9, &delivered)];
+        assert_eq!(seconds(&pause), [4, 8]);
+        // An outcome that never comes does not hold it for ever.
+        let lost = [(0, &start as &dyn Fn(&mut Signs, Awake)), (5, &sending), (63, &progress)];
+        assert_eq!(seconds(&lost), [4, 68]);
+    }
+
+    #[test]
+    fn the_end_stops_it_and_a_new_message_moves_it() {
+        let stop = |signs: &mut Signs, _: Awake| signs.stop(SESSION);
+        assert_eq!(seconds(&[(0, &start), (6, &stop), (7, &progress)]), [4]);
+        let elsewhere = |signs: &mut Signs, now: Awake| signs.start(now, SESSION, at("b"));
+        let moved = run(&[(0, &start), (6, &elsewhere)]);
+        let expected = [(4, "a"), (10, "b"), (14, "b"), (18, "b")];
+        assert_eq!(moved, expected.map(|(when, place)| (when, place.to_owned())));
+        // A new message ends the pause after an answer.
+        let id = OutboundId::new(1);
+        let answered = |signs: &mut Signs, now: Awake| {
+            signs.sending(now, id, &at("a"));
+            signs.sent(now, id, true);
+        };
+        assert_eq!(seconds(&[(0, &start), (5, &answered), (6, &start)]), [4, 10, 14, 18]);
+    }
+
+    #[test]
+    fn sessions_are_independent_and_bounded() {
+        let mut signs = Signs::default();
+        for session in 0..600 {
+            signs.start(second(0), SessionId::new(session), at("a"));
+        }
+        assert_eq!(signs.shown.len(), SESSIONS_MAX);
+        signs.stop(SessionId::new(0));
+        let (due, next) = signs.tick(second(4));
+        assert_eq!((due.len(), next), (SESSIONS_MAX - 1, Some(second(8))));
+        for id in 0..2_000 {
+            signs.sending(second(5), OutboundId::new(id), &at("a"));
+        }
+        assert_eq!(signs.sending.len(), SENDING_MAX);
+    }
+}

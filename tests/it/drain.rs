@@ -1,0 +1,155 @@
+//! A daemon that is asked to stop lets what is under way end: real agents, real signals, and people on Telegram.
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::fake_telegram::FakeTelegram;
+use crate::host::{CHAT, Ended, Host, wait_for};
+use crate::telegram::{connect, typed};
+
+/// An agent that notes what it begins with, and ends no turn before there is a file `go`.
+const PROGRAM: &str = r#"
+import json, os, sys, time
+for line in sys.stdin:
+    turn = json.loads(line)
+    if turn["type"] != "turn":
+        continue
+    texts = [message["content"]["text"] for message in turn["messages"]]
+    open("begun", "a").write("".join(text + "\n" for text in texts))
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    for text in texts:
+        print(json.dumps({"type": "say", "text": "did " + text}), flush=True)
+    print(json.dumps({"type": "done"}), flush=True)
+"#;
+
+/// A host whose agent is [`PROGRAM`], and the server its chat is on.
+pub(crate) fn patient() -> (Host, FakeTelegram) {
+    let host = Host::new();
+    let path = host.path("agent.py");
+    std::fs::write(&path, PROGRAM).unwrap();
+    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true", path.display());
+    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}"));
+    connect(host)
+}
+
+/// Lets the agent's turns end.
+pub(crate) fn go(host: &Host) {
+    std::fs::write(host.data().join("groups/main/go"), b"").unwrap();
+}
+
+/// What the agent began with, in order.
+pub(crate) fn begun(host: &Host) -> Vec<String> {
+    let text = std::fs::read_to_string(host.data().join("groups/main/begun")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn wait_begun(host: &Host, count: usize) {
+    wait_for("turns to begin", || (begun(host).len() >= count).then_some(()));
+}
+
+fn signal(host: &mut Host, signal: Signal) {
+    kill_process(host.daemon().expect("no daemon was started").pid(), signal).unwrap();
+}
+
+/// Asks the daemon to stop, and waits until it says that it waits for a turn.
+fn ask(host: &mut Host, by: Signal) {
+    signal(host, by);
+    let daemon = host.daemon().unwrap();
+    wait_for("the daemon to wait", || daemon.stderr().contains("waiting for 1 turn; press Ctrl-C").then_some(()));
+}
+
+fn wait_shown(server: &FakeTelegram, texts: &[&str]) {
+    wait_for("answers on Telegram", || (server.shown(123).len() >= texts.len()).then_some(()));
+    assert_eq!(server.shown(123), texts);
+}
+
+fn assert_calm(mut host: Host, server: &FakeTelegram, texts: &[&str]) {
+    host.wait_settled();
+    wait_for("everything to be delivered", || {
+        let rows = host.rows("outbound");
+        rows.iter().all(|row| row["value"]["state"].get("Delivered").is_some()).then_some(())
+    });
+    host.check();
+    assert_eq!(host.stop().code, Some(0));
+    assert_eq!(server.shown(123), texts);
+    let tries: Vec<Value> = host.rows("messages").iter().map(|row| row["value"]["tries"].clone()).collect();
+    assert!(tries.iter().all(|tries| *tries == 0), "an end of the daemon costs no try: {tries:?}");
+}
+
+#[test]
+fn a_turn_ends_and_is_answered_and_nothing_new_begins() {
+    let (mut host, server) = patient();
+    server.happens(typed(1, "first"));
+    wait_begun(&host, 1);
+    server.happens(typed(2, "second"));
+    wait_for("the second message", || (host.states().len() == 2).then_some(()));
+    ask(&mut host, Signal::TERM);
+    let status = host.status();
+    assert_eq!(status["daemon"]["draining"], true);
+    assert_eq!(status["places"], serde_json::json!({"running": 1, "max": 16, "waiting": []}));
+    let refused = host.run(&["inject"], crate::host::event("m3", "third").to_string().as_bytes());
+    let told = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(refused.code == Some(1) && told.contains("the daemon is stopping"), "{refused:?}");
+    server.happens(typed(4, "fourth"));
+    go(&host);
+    let Ended { code, stderr, .. } = host.ended();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(server.shown(123), ["did first"], "{stderr}");
+    assert_eq!(begun(&host), ["first"]);
+    host.start();
+    wait_shown(&server, &["did first", "did second", "did fourth"]);
+    assert_eq!(begun(&host), ["first", "second", "fourth"]);
+    assert_calm(host, &server, &["did first", "did second", "did fourth"]);
+}
+
+#[test]
+fn a_second_signal_stops_at_once_and_the_turn_is_done_after_the_next_start() {
+    for (first, second) in [(Signal::TERM, Signal::TERM), (Signal::INT, Signal::INT)] {
+        let (mut host, server) = patient();
+        server.happens(typed(1, "first"));
+        wait_begun(&host, 1);
+        ask(&mut host, first);
+        signal(&mut host, second);
+        let Ended { code, stderr, .. } = host.ended();
+        assert!(code == Some(0) && stderr.contains("not waiting any more"), "{stderr}");
+        assert!(server.shown(123).is_empty() && begun(&host) == ["first"]);
+        go(&host);
+        host.start();
+        wait_shown(&server, &["did first"]);
+        assert_calm(host, &server, &["did first"]);
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_while_it_waits_loses_nothing() {
+    let (mut host, server) = patient();
+    server.happens(typed(1, "first"));
+    wait_begun(&host, 1);
+    server.happens(typed(2, "second"));
+    wait_for("the second message", || (host.states().len() == 2).then_some(()));
+    ask(&mut host, Signal::TERM);
+    host.kill();
+    go(&host);
+    host.start();
+    wait_shown(&server, &["did first", "did second"]);
+    assert_calm(host, &server, &["did first", "did second"]);
+}
+
+#[test]
+fn containers_that_cannot_be_had_are_not_replaced_by_something_else() {
+    let mut host = Host::with_echo();
+    host.start();
+    let daemon = host.status()["daemon"].clone();
+    let found = (daemon["runtime"].as_str().unwrap(), daemon["runtime_why"].as_str().unwrap());
+    assert!(["process", "podman"].contains(&found.0) && !found.1.is_empty(), "{daemon}");
+    assert!(host.done(&["status"], b"").contains(&format!("runtime   {}, because {}", found.0, found.1)));
+    assert!(host.done(&["doctor"], b"").contains(&format!("{}, because {}", found.0, found.1)));
+    let stderr = host.stop().stderr;
+    assert!(stderr.contains(&format!("runtime: {}, because {}", found.0, found.1)), "{stderr}");
+    if found.0 == "process" {
+        let refused = host.run(&["run", "--runtime", "podman"], b"");
+        let words = format!("--runtime asks for containers, which cannot be had, because {}", found.1);
+        assert!(refused.code == Some(1) && refused.stderr.contains(&words), "{refused:?}");
+    }
+}
