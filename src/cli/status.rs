@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::channels::ChannelJson;
 use super::{Done, Failure, channels, out, rows, words};
-use crate::config::Paths;
+use crate::config::{Machine, Paths};
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
 use crate::model::delivery::OutState;
@@ -15,11 +15,15 @@ use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
+use crate::time::zone::{Chosen, Source, Zone};
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
 struct Status {
     data: String,
+    /// Zone of agents that have none of their own, and where it comes from.
+    timezone: String,
+    timezone_from: String,
     /// What only a running daemon knows; null without one.
     daemon: Option<DaemonStatus>,
     agents: Vec<AgentStatus>,
@@ -128,6 +132,8 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     status.channels = networks.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
     let troubles = networks.iter().filter_map(|channel| channels::trouble(channel, daemon.as_ref()));
     warnings.extend(troubles.map(|(what, _)| format!("channel {what}")));
+    let zone = zone(&reader, daemon.as_ref(), &mut warnings)?;
+    (status.timezone, status.timezone_from) = (zone.zone.to_string(), zone.source.to_string());
     status.daemon = daemon;
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
@@ -201,6 +207,8 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let warnings = agents.iter().filter_map(confinement_warning).collect();
     Ok(Status {
         data: String::new(),
+        timezone: String::new(),
+        timezone_from: String::new(),
         daemon: None,
         agents,
         chats: db.chats.len(txn)?,
@@ -226,6 +234,20 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
 
 fn channels(db: &Tables, txn: &Read<'_>) -> Result<Vec<ChannelInstance>, state::Error> {
     db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect()
+}
+
+/// The zone that holds where an agent has none: what a daemon sees of the machine may differ from what is seen here.
+fn zone(reader: &Reader, daemon: Option<&DaemonStatus>, warnings: &mut Vec<String>) -> Result<Chosen, Failure> {
+    let settings = reader.read(|db, txn| db.settings.get(txn, &()))?;
+    let machine = Machine::look();
+    let mut chosen = machine.zone(None, settings.and_then(|settings| settings.timezone).as_deref());
+    if chosen.source != Source::File {
+        match daemon.and_then(|daemon| Zone::parse(&daemon.zone).ok()) {
+            Some(zone) => (chosen.zone, chosen.source) = (zone, Source::System),
+            None => warnings.extend(machine.complaint()),
+        }
+    }
+    Ok(chosen)
 }
 
 fn confinement_warning(agent: &AgentStatus) -> Option<String> {
@@ -330,6 +352,7 @@ fn print_summary(status: &Status) -> Done {
         ))?,
         None => out::line("daemon    not running")?,
     }
+    out::line(&format!("timezone  {} ({})", status.timezone, status.timezone_from))?;
     for channel in &status.channels {
         out::line(&format!("channel   {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
     }

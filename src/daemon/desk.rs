@@ -178,6 +178,7 @@ impl Daemon {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             runtime: self.runtime_name().to_owned(),
+            zone: self.mailroom.machine_zone().zone.name().to_owned(),
             terminals: self.terminals().count(),
             queued: self.queued(),
             channels: self.channels().into_iter().map(channel_status).collect(),

@@ -178,6 +178,9 @@ pub struct DaemonStatus {
     pub version: String,
     /// Runtime in use.
     pub runtime: String,
+    /// Zone that holds where none is configured.
+    #[serde(default)]
+    pub zone: String,
     /// Terminals attached.
     pub terminals: usize,
     /// Inputs that wait for the engine.

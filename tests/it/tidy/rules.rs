@@ -26,7 +26,8 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("state", &["model"]),
     ("time", &["model"]),
     ("clock", &["model"]),
-    ("config", &["model"]),
+    // Both are pure: what a zone is, is decided where zones are read.
+    ("config", &["model", "time"]),
     ("socket", &["config", "model"]),
     ("channel", &["config", "model"]),
     ("mailbox", &["config", "model"]),

@@ -84,7 +84,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 fn run(arguments: &[String]) -> Result<(), PromptError> {
     let asked = Asked::read(arguments)?;
     if asked.help {
-        return print(USAGE);
+        return print(&format!("{USAGE}\n"));
     }
     let context = asked.context.as_deref().map(read_json::<Context>).transpose()?;
     let zone = asked.zone.as_deref().map(Zone::parse).transpose()?;

@@ -17,16 +17,11 @@ fn context(extra: Value) -> Value {
 }
 
 /// The body of the prompt of some messages; what they lack is as in the table.
-fn body(messages: Value, extra: Value) -> String {
-    let mut messages = messages;
+fn body(mut messages: Value, extra: Value) -> String {
     for message in messages.as_array_mut().unwrap() {
         let message = message.as_object_mut().unwrap();
         message.entry("kind").or_insert(json!("chat"));
         message.entry("timestamp").or_insert(json!(EARLY));
-        if !message["content"].is_string() {
-            let whole = message.remove("content").unwrap();
-            message.insert("content".to_owned(), whole);
-        }
     }
     let text = prompt_of(&messages.to_string(), &context(extra).to_string(), Path::new("/workspace/session")).unwrap();
     text.strip_prefix(HEADER).unwrap_or_else(|| panic!("{text}")).to_owned()
