@@ -1,7 +1,6 @@
 //! Which times of the wall an expression matches. The crate `cron` goes through the calendar; it is given lists, as many
 //! as it takes to say what it has no words for: the last day of a month, and days of the month or of the week.
 
-use std::fmt::Write as _;
 use std::str::FromStr as _;
 
 use chrono::{NaiveDateTime, Utc};
@@ -140,11 +139,7 @@ fn listed(text: &mut String, values: Option<impl Iterator<Item = u32>>) {
     match values {
         None => text.push_str("* "),
         Some(values) => {
-            for (index, value) in values.enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                // Writing to a string cannot fail.
-                drop(write!(text, "{comma}{value}"));
-            }
+            text.push_str(&values.map(|value| value.to_string()).collect::<Vec<_>>().join(","));
             text.push(' ');
         }
     }
