@@ -45,3 +45,4 @@ mod telegram;
 mod tidy;
 mod trouble;
 mod world;
+mod zones;

@@ -53,8 +53,9 @@ impl Prompt<'_> {
 /// The name that people know, else the id.
 fn sender(content: &Value) -> &str {
     let author = |field| content.get("author").and_then(|author| text(author, field));
-    let names = [text(content, "sender"), author("fullName"), author("userName"), text(content, "senderId")];
-    names.into_iter().flatten().next().unwrap_or("Unknown")
+    let names = [text(content, "sender"), author("fullName"), author("userName")];
+    let names = names.into_iter().chain([text(content, "senderName"), text(content, "senderId")]);
+    names.flatten().next().unwrap_or("Unknown")
 }
 
 /// The id of the message that is answered: a text or a number.
