@@ -7,9 +7,9 @@ use serde_json::Value as Json;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::{Done, Failure, change, out, purge};
-use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
+use crate::config::{Machine, Paths};
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
 
@@ -93,6 +93,9 @@ pub(super) struct AgentKeys {
     /// Sessions of it that run at once
     #[arg(long, value_name = "NUMBER")]
     max_parallel: Option<String>,
+    /// Zone of its people: a name like Europe/Berlin, or an offset like +02:00
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    timezone: Option<String>,
 }
 
 /// Lists, shows and changes agents.
@@ -100,7 +103,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
     let known = configuration::read(paths)?;
     match command {
         AgentsCommand::List => list(&known, json),
-        AgentsCommand::Show { folder } => show(find(&known, folder)?, json),
+        AgentsCommand::Show { folder } => show(find(&known, folder)?, common_zone(&known), json),
         AgentsCommand::Add { folder, keys } => {
             if find(&known, folder).is_ok() {
                 return Err(entity::exists("agent", folder, "agents"));
@@ -136,6 +139,7 @@ impl AgentKeys {
             ("blocked_tools", texts(&self.blocked_tools)),
             ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),
             ("max_parallel", typed(self.max_parallel.as_ref())),
+            ("timezone", text(self.timezone.as_ref())),
         ];
         entity::overlay(fields, given, clear);
         self.put_env(fields, unset_env)
@@ -190,7 +194,16 @@ fn list(known: &Configuration, json: bool) -> Done {
     entity::list("agents", json, known.agents.iter().map(one).collect(), &columns)
 }
 
-fn show(agent: &AgentEntry, json: bool) -> Done {
+/// The zone that is configured for all.
+fn common_zone(known: &Configuration) -> Option<&str> {
+    known.settings.as_ref().and_then(|settings| settings.timezone.as_deref())
+}
+
+fn show(agent: &AgentEntry, common_zone: Option<&str>, json: bool) -> Done {
     let fields = Fields::of_agent(&agent.folder, &agent.settings);
-    if json { out::json(&entity::json(&facts(agent), &fields)) } else { entity::show(&facts(agent), &fields) }
+    let chosen = Machine::look().zone(agent.settings.timezone.as_deref(), common_zone);
+    let mut facts = facts(agent);
+    facts.push(("zone", Some(chosen.zone.to_string())));
+    facts.push(("zone_from", Some(chosen.source.to_string())));
+    if json { out::json(&entity::json(&facts, &fields)) } else { entity::show(&facts, &fields) }
 }

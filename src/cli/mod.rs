@@ -17,6 +17,7 @@ mod chat;
 mod chats;
 mod check;
 mod configuration;
+mod cron;
 mod decide;
 mod destinations;
 mod doctor;
@@ -38,10 +39,12 @@ mod since;
 mod status;
 mod store;
 mod sweep;
+mod time;
 mod users;
 mod why;
 mod wirings;
 mod words;
+mod zone;
 
 /// A host daemon for personal AI agents.
 #[derive(Debug, Parser)]
@@ -148,6 +151,12 @@ enum Command {
     /// The store as JSON lines
     #[command(subcommand)]
     Store(store::StoreCommand),
+    /// Show when a cron expression runs; needs no data directory
+    #[command(subcommand)]
+    Cron(cron::CronCommand),
+    /// Show what a time means; needs no data directory
+    #[command(subcommand)]
+    Time(time::TimeCommand),
     /// The runner of an agent's process
     #[command(hide = true)]
     Agent,
@@ -187,7 +196,7 @@ type Done = Result<(), Failure>;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Some(done) = without_data(&cli.command) {
+    if let Some(done) = without_data(&cli.command, cli.global.json) {
         return exit(done);
     }
     if matches!(cli.command, Command::Agent) {
@@ -198,10 +207,12 @@ pub fn main() -> ExitCode {
 }
 
 /// What needs no data directory.
-fn without_data(command: &Command) -> Option<Done> {
+fn without_data(command: &Command, json: bool) -> Option<Done> {
     match command {
         Command::Completions { shell } => Some(shell::completions(*shell, Cli::command())),
         Command::Man { dir } => Some(shell::man(dir, Cli::command())),
+        Command::Cron(command) => Some(cron::cron(command, json)),
+        Command::Time(command) => Some(time::time(command, json)),
         _ => None,
     }
 }
@@ -250,7 +261,9 @@ fn run(cli: Cli) -> Done {
         Command::Restore(args) => backup::restore(&paths, &args, json),
         Command::Compact => backup::compact(&paths, json),
         Command::Store(command) => store::run(&paths, &command, json),
-        Command::Agent | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Agent | Command::Completions { .. } | Command::Man { .. } | Command::Cron(_) | Command::Time(_) => {
+            Ok(())
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! `hearth sessions`: conversations of agents and the incarnations that led them. Reads the store beside the daemon.
 
+mod prompt;
+
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -22,6 +24,11 @@ pub(super) enum SessionsCommand {
         /// How many to show at most
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
+    },
+    /// Show what its agent would be given now: what is due and the newest context, as its prompt
+    Prompt {
+        /// Its id, like se3
+        session: SessionId,
     },
     /// Show one session with its incarnations and what the last one wrote to standard error
     Show {
@@ -90,6 +97,7 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             }
             print_list(&all)
         }
+        SessionsCommand::Prompt { session } => prompt::prompt(paths, &reader, *session, json),
         SessionsCommand::Show { session } => {
             let shown = reader.read(|db, txn| show(db, txn, *session))?;
             let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::channels::ChannelJson;
 use super::{Done, Failure, channels, out, rows, words};
-use crate::config::Paths;
+use crate::config::{Machine, Paths};
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RuntimeKind;
@@ -16,6 +16,7 @@ use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
+use crate::time::zone::{Chosen, Source, Zone};
 
 mod places;
 
@@ -23,6 +24,9 @@ mod places;
 #[derive(Debug, Serialize)]
 struct Status {
     data: String,
+    /// Zone of agents that have none of their own, and where it comes from.
+    timezone: String,
+    timezone_from: String,
     /// What only a running daemon knows; null without one.
     daemon: Option<DaemonStatus>,
     agents: Vec<AgentStatus>,
@@ -136,6 +140,8 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
         let wanted = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.runtime);
         warnings.extend(runtime_change(daemon, wanted));
     }
+    let zone = zone(&reader, daemon.as_ref(), &mut warnings)?;
+    (status.timezone, status.timezone_from) = (zone.zone.to_string(), zone.source.to_string());
     status.daemon = daemon;
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
@@ -209,6 +215,8 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let warnings = agents.iter().filter_map(confinement_warning).collect();
     Ok(Status {
         data: String::new(),
+        timezone: String::new(),
+        timezone_from: String::new(),
         daemon: None,
         agents,
         chats: db.chats.len(txn)?,
@@ -242,6 +250,20 @@ fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<
     (wanted != daemon.runtime_setting.as_deref()).then(|| {
         format!("the setting `runtime` is {} now; that takes effect at the next start", wanted.unwrap_or("auto"))
     })
+}
+
+/// The zone that holds where an agent has none: what a daemon sees of the machine may differ from what is seen here.
+fn zone(reader: &Reader, daemon: Option<&DaemonStatus>, warnings: &mut Vec<String>) -> Result<Chosen, Failure> {
+    let settings = reader.read(|db, txn| db.settings.get(txn, &()))?;
+    let machine = Machine::look();
+    let mut chosen = machine.zone(None, settings.and_then(|settings| settings.timezone).as_deref());
+    if chosen.source != Source::File {
+        match daemon.and_then(|daemon| Zone::parse(&daemon.zone).ok()) {
+            Some(zone) => (chosen.zone, chosen.source) = (zone, Source::System),
+            None => warnings.extend(machine.complaint()),
+        }
+    }
+    Ok(chosen)
 }
 
 fn confinement_warning(agent: &AgentStatus) -> Option<String> {
@@ -354,6 +376,7 @@ fn print_summary(status: &Status) -> Done {
         out::line(&format!("runtime   {}, because {}", daemon.runtime, daemon.runtime_why))?;
     }
     places::print(&status.places)?;
+    out::line(&format!("timezone  {} ({})", status.timezone, status.timezone_from))?;
     for channel in &status.channels {
         out::line(&format!("channel   {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
     }

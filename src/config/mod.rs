@@ -7,6 +7,8 @@ pub mod env;
 pub mod file;
 pub mod paths;
 pub mod seams;
+pub mod zone;
 
 pub use file::BadFile;
 pub use paths::{BadPlace, Paths};
+pub use zone::Machine;

@@ -185,6 +185,7 @@ impl Daemon {
             runtime_why: why.clone(),
             runtime_setting: setting.map(|setting| setting.as_str().to_owned()),
             draining: self.is_draining(),
+            zone: self.mailroom.machine_zone().zone.name().to_owned(),
             terminals: self.terminals().count(),
             queued: self.queued(),
             channels: self.channels().into_iter().map(channel_status).collect(),

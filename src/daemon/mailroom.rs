@@ -12,7 +12,7 @@ use super::files::Files;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
 use super::typing::Typing;
-use crate::config::Paths;
+use crate::config::{Machine, Paths};
 use crate::engine::commit::Engine;
 use crate::mailbox::{Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
@@ -22,13 +22,12 @@ use crate::model::input::{Input, RuntimeEvent};
 use crate::model::mailbox::Observation;
 use crate::model::report::Reply;
 use crate::runtime::{Runtime, Spec};
+use crate::time::zone::{Chosen, Zone};
 
 /// Threads; one session always uses the same one.
 const THREADS: usize = 3;
 /// Messages of one session that are taken back at most; more than a mailbox holds at once.
 const WITHHELD_MAX: usize = 1_000;
-/// Zone of agents, until zones are configured.
-const TIMEZONE: &str = "UTC";
 
 /// One thing to do with a mailbox.
 pub(super) enum Job {
@@ -58,6 +57,8 @@ pub(super) struct Mailroom {
     observed: Mutex<Vec<Observation>>,
     around: Around,
     paths: Paths,
+    /// Says which zone holds where none is configured.
+    machine: Machine,
     watcher: Mutex<Option<Watcher>>,
     desks: Vec<Sender<Job>>,
 }
@@ -80,6 +81,10 @@ impl Mailroom {
     /// Starts the threads.
     pub(super) fn open(paths: &Paths, files: &Files, install: &str, around: Around) -> Result<Arc<Self>, super::Error> {
         let mailboxes = Mailboxes::open(&paths.sessions(), files.blobs(), install)?;
+        let machine = Machine::look();
+        if let Some(complaint) = machine.complaint() {
+            tracing::warn!("{complaint}");
+        }
         let (desks, jobs): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
         let room = Arc::new(Self {
             mailboxes,
@@ -88,6 +93,7 @@ impl Mailroom {
             observed: Mutex::default(),
             around,
             paths: paths.clone(),
+            machine,
             watcher: Mutex::new(None),
             desks,
         });
@@ -184,7 +190,7 @@ impl Mailroom {
                     export.messages.clear();
                 }
                 crash::point("export");
-                let done = self.mailboxes.export(&export, TIMEZONE);
+                let done = self.mailboxes.export(&export, self.zone(&export).name());
                 crash::point("exported");
                 (export.session, done)
             }
@@ -253,10 +259,22 @@ impl Mailroom {
         done
     }
 
+    /// The zone that holds where none is configured.
+    pub(super) fn machine_zone(&self) -> Chosen {
+        self.machine.zone(None, None)
+    }
+
+    /// The zone that holds for who gets this.
+    fn zone(&self, export: &Export) -> Zone {
+        let configured = export.context.as_ref().and_then(|context| context.timezone.as_deref());
+        self.machine.zone(configured, None).zone
+    }
+
     fn launch(&self, launch: &Launch) {
         let (session, incarnation) = (launch.session, launch.incarnation);
         crash::point("launch");
-        if let Err(error) = self.mailboxes.export(&launch.export, TIMEZONE) {
+        let zone = self.zone(&launch.export);
+        if let Err(error) = self.mailboxes.export(&launch.export, zone.name()) {
             let exit = Exit::NotStarted(format!("its mailbox cannot be made ready: {error}"));
             let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
             return self.around.inbox.push(Item::of(Input::Runtime(gone)));
@@ -272,7 +290,7 @@ impl Mailroom {
             settings: launch.settings.clone(),
             provider: launch.export.context.as_ref().map_or(launch.settings.provider, |context| context.provider),
             session_name: launch.session_name,
-            timezone: TIMEZONE.to_owned(),
+            timezone: zone.variable(),
             digest: launch.digest,
             image: launch.image.clone(),
             mounts: Vec::new(),

@@ -97,6 +97,17 @@ pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, folder: &Folder) -> Result<Opti
     Ok(Some((id, cx.db.agents.require(txn, &id)?)))
 }
 
+/// Notes the agents that have no zone of their own: theirs has changed.
+pub(super) fn in_the_common_zone(cx: &Cx<'_>, txn: &Write<'_>, after: &mut Aftermath) -> Result<()> {
+    for row in cx.db.agents.iter(txn)? {
+        let (id, agent) = row?;
+        if agent.archived.is_none() && agent.settings.timezone.is_none() {
+            after.changed.insert(id);
+        }
+    }
+    Ok(())
+}
+
 /// Rewrites the context files of live sessions of agents for which something in them changed.
 pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut Aftermath) -> Result<()> {
     if after.changed.is_empty() {

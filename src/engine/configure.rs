@@ -62,7 +62,7 @@ pub(super) fn report(entity: String, action: Action) -> ChangeReport {
 
 fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: &mut Aftermath) -> Result<Made> {
     match change {
-        Change::PutSettings(settings) => put_settings(cx, txn, &settings),
+        Change::PutSettings(settings) => put_settings(cx, txn, &settings, after),
         Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, after),
         Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, &mut after.effects),
         Change::PurgeAgent(folder) => agents::purge(cx, txn, &folder, &mut after.effects),
@@ -98,7 +98,7 @@ fn decide_form(change: &Change) -> Option<String> {
     })
 }
 
-fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result<Made> {
+fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings, after: &mut Aftermath) -> Result<Made> {
     let before = cx.db.settings.get(txn, &())?;
     if before.is_none() && *settings == Settings::default() {
         return Ok(Ok(Vec::new()));
@@ -113,8 +113,11 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
         Some(_) => Action::Updated,
         None => Action::Created,
     };
-    if before.is_none_or(|before| before.retention != settings.retention) {
+    if before.as_ref().is_none_or(|before| before.retention != settings.retention) {
         retention::begin_again(cx, txn)?;
+    }
+    if before.and_then(|before| before.timezone) != settings.timezone {
+        agents::in_the_common_zone(cx, txn, after)?;
     }
     cx.db.settings.put(txn, &(), settings)?;
     Ok(Ok(vec![report("settings".to_owned(), action)]))

@@ -11,7 +11,7 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::Session;
-use crate::state::Write;
+use crate::state::{Read, Tables, Write};
 
 /// Messages of one session that lie in its mailbox at once; further ones follow when these are done.
 const EXPORTED_MAX: usize = 200;
@@ -103,8 +103,12 @@ fn views(
 
 /// A message as its agent sees it.
 pub(super) fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<ExportedMessage> {
-    let message = cx.db.messages.require(txn, &id)?;
-    let body = cx.db.bodies.require(txn, &message.body)?;
+    message_of(cx.db, txn, id)
+}
+
+fn message_of(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<ExportedMessage> {
+    let message = db.messages.require(txn, &id)?;
+    let body = db.bodies.require(txn, &message.body)?;
     Ok(ExportedMessage {
         seq: message.seq,
         id,
@@ -117,8 +121,28 @@ pub(super) fn view(cx: &Cx<'_>, txn: &Write<'_>, id: MessageId) -> Result<Export
     })
 }
 
+/// What the agent of a session would be given now: the facts of its context file, what is due, and the newest context.
+/// Changes nothing: context that would be capped is only left out.
+pub(super) fn peek(
+    db: &Tables,
+    txn: &Read<'_>,
+    (id, session): (SessionId, &Session),
+) -> Result<(ContextView, Vec<ExportedMessage>)> {
+    let agent = db.agents.require(txn, &session.agent)?;
+    let kept = usize::try_from(agent.settings.max_prompt_messages).unwrap_or(usize::MAX);
+    let mut rows = db.ready.collect_prefix(txn, &id, EXPORTED_MAX)?;
+    rows.extend(db.context.collect_last(txn, &id, kept)?);
+    rows.sort_unstable();
+    let messages = rows.into_iter().map(|(_, message)| message_of(db, txn, message)).collect::<Result<_>>()?;
+    Ok((context_of(db, txn, Of { id, session, agent: &agent })?, messages))
+}
+
 /// The facts of a session's context file as they are now.
 pub(super) fn context_view(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<ContextView> {
+    context_of(cx.db, txn, of)
+}
+
+fn context_of(db: &Tables, txn: &Read<'_>, of: Of<'_>) -> Result<ContextView> {
     let Of { id, session, agent } = of;
     Ok(ContextView {
         version: session.context_version,
@@ -127,27 +151,27 @@ pub(super) fn context_view(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<C
         incarnation: session.live.unwrap_or(session.last_incarnation),
         session_name: session.name,
         reply: session.reply.clone(),
-        destinations: destinations(cx, txn, session.agent)?,
+        destinations: destinations(db, txn, session.agent)?,
         next_number: session.next_agent_number(),
-        already_sent: already_sent(cx, txn, id)?,
+        already_sent: already_sent(db, txn, id)?,
         provider: session.provider.unwrap_or(agent.settings.provider),
         epoch: session.epoch,
-        timezone: spec::timezone(cx, txn, agent)?,
+        timezone: spec::timezone(db, txn, agent)?,
     })
 }
 
-fn destinations(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<DestinationView>> {
+fn destinations(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Vec<DestinationView>> {
     let mut views = Vec::new();
-    for ((_, name), destination) in cx.db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
+    for ((_, name), destination) in db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
         let (display, target) = match destination {
-            Destination::Chat(chat) => match cx.db.chats.get(txn, &chat)? {
+            Destination::Chat(chat) => match db.chats.get(txn, &chat)? {
                 Some(chat) if chat.archived.is_none() => {
                     let address = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
                     (chat.name, DestinationTarget::Chat(address))
                 }
                 _ => continue,
             },
-            Destination::Agent(other) => match cx.db.agents.get(txn, &other)? {
+            Destination::Agent(other) => match db.agents.get(txn, &other)? {
                 Some(agent) if agent.archived.is_none() => {
                     (Some(agent.settings.name), DestinationTarget::Agent(agent.folder.to_string()))
                 }
@@ -160,13 +184,13 @@ fn destinations(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<Dest
 }
 
 /// What agents said at once in turns that have not ended: the next incarnation should not say it again.
-fn already_sent(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<AlreadySent>> {
+fn already_sent(db: &Tables, txn: &Read<'_>, session: SessionId) -> Result<Vec<AlreadySent>> {
     let mut said = Vec::new();
-    for ((_, number), id) in cx.db.outbound_by_number.collect_last(txn, &session, SAID_BACK_MAX)? {
-        let outbound = cx.db.outbound.require(txn, &id)?;
+    for ((_, number), id) in db.outbound_by_number.collect_last(txn, &session, SAID_BACK_MAX)? {
+        let outbound = db.outbound.require(txn, &id)?;
         let Author::Agent { .. } = outbound.author else { continue };
         let Some(question) = outbound.in_reply_to else { continue };
-        let Some(message) = cx.db.messages.get(txn, &question)? else { continue };
+        let Some(message) = db.messages.get(txn, &question)? else { continue };
         let sent =
             !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. } | OutState::Failed { .. });
         if sent && matches!(message.state, MessageState::Pending(_)) {

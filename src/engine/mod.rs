@@ -38,6 +38,7 @@ mod messages;
 mod notice;
 mod outbox;
 pub mod pattern;
+mod peek;
 mod people;
 mod places;
 mod prune;
@@ -58,6 +59,8 @@ mod threads;
 mod users;
 mod wake;
 mod wirings;
+
+pub use peek::peek;
 
 /// What every transaction needs and none may change.
 pub struct Cx<'a> {

@@ -5,7 +5,7 @@ use crate::model::configure::Settings;
 use crate::model::entity::{Agent, AgentSettings};
 use crate::model::incarnation::SpecDigest;
 use crate::model::session::Session;
-use crate::state::Write;
+use crate::state::{Read, Tables, Write};
 
 /// The digest for a session's next incarnation, and the image that was configured for it.
 pub(super) fn of(
@@ -18,10 +18,10 @@ pub(super) fn of(
 }
 
 /// The zone of an agent's people, if one was configured.
-pub(super) fn timezone(cx: &Cx<'_>, txn: &Write<'_>, agent: &Agent) -> Result<Option<String>> {
+pub(super) fn timezone(db: &Tables, txn: &Read<'_>, agent: &Agent) -> Result<Option<String>> {
     match &agent.settings.timezone {
         Some(zone) => Ok(Some(zone.clone())),
-        None => Ok(cx.db.settings.get(txn, &())?.and_then(|settings| settings.timezone)),
+        None => Ok(db.settings.get(txn, &())?.and_then(|settings| settings.timezone)),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
 };
 use crate::model::entity::{EnvValue, McpServer, ProviderKind};
+use crate::model::id::SessionId;
 
 use super::blobs::Blobs;
 use super::collect::ENTRIES;
@@ -39,7 +40,7 @@ pub(super) fn export(
     if let Some(view) = &export.context
         && is_news(mailbox, view)?
     {
-        let context = wire_context(mailbox, install, view, timezone);
+        let context = wire_context((mailbox.session, install), view, timezone);
         mailbox.host.write(CONTEXT_FILE, &encode(CONTEXT_FILE, &context)?, READABLE)?;
         mailbox.host.sync()?;
     }
@@ -142,11 +143,18 @@ fn write_message(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, message: &Exp
     if messages.has(OsStr::new(&name))? {
         return Ok(());
     }
-    let mut content = serde_json::from_str(message.content.as_str())
-        .map_err(|source| Error::Payload { what: name.clone(), source })?;
+    let content = payload(&name, message)?;
     let fates = files::write(mailbox, blobs, messages, message)?;
-    files::describe(&mut content, message, &fates);
-    let wire = InMessage {
+    messages.write(&name, &encode(&name, &wire_message(message, content, &fates))?, READABLE)
+}
+
+fn payload(name: &str, message: &ExportedMessage) -> Result<Value, Error> {
+    serde_json::from_str(message.content.as_str()).map_err(|source| Error::Payload { what: name.to_owned(), source })
+}
+
+fn wire_message(message: &ExportedMessage, mut content: Value, fates: &[files::Fate]) -> InMessage {
+    files::describe(&mut content, message, fates);
+    InMessage {
         v: WIRE_VERSION,
         seq: message.seq,
         id: message.id.to_string(),
@@ -155,16 +163,34 @@ fn write_message(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, message: &Exp
         timestamp: message.said.to_string(),
         reply: message.reply.as_ref().map(wire_address),
         content,
-    };
-    messages.write(&name, &encode(&name, &wire)?, READABLE)
+    }
 }
 
-fn wire_context(mailbox: &Mailbox, install: &str, view: &ContextView, timezone: &str) -> Context {
+/// The files of the contract as text, without writing any: a JSON array of messages, and the context. Files that came
+/// with messages are described as if they could be written.
+pub(super) fn texts(
+    (session, install, timezone): (SessionId, &str, &str),
+    view: &ContextView,
+    messages: &[ExportedMessage],
+) -> Result<(String, String), Error> {
+    let wire = messages.iter().map(|message| {
+        let fates: Vec<files::Fate> =
+            message.attachments.iter().map(|file| file.blob.as_ref().map(drop).map_err(String::clone)).collect();
+        Ok(wire_message(message, payload(&message.id.to_string(), message)?, &fates))
+    });
+    let wire = wire.collect::<Result<Vec<_>, Error>>()?;
+    let failed = |source| Error::Payload { what: "the prompt".to_owned(), source };
+    let messages = serde_json::to_string(&wire).map_err(failed)?;
+    let context = wire_context((session, install), view, timezone);
+    Ok((messages, serde_json::to_string(&context).map_err(failed)?))
+}
+
+fn wire_context((session, install): (SessionId, &str), view: &ContextView, timezone: &str) -> Context {
     Context {
         v: WIRE_VERSION,
         version: view.version,
         install: install.to_owned(),
-        session: mailbox.session.to_string(),
+        session: session.to_string(),
         agent: view.folder.clone(),
         agent_name: view.settings.name.clone(),
         incarnation: view.incarnation,

@@ -14,7 +14,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::effect::{Discard, Export};
+use crate::model::effect::{ContextView, Discard, Export, ExportedMessage};
 use crate::model::id::SessionId;
 use crate::model::mailbox::{Collection, Observation};
 
@@ -93,6 +93,18 @@ impl Mailboxes {
     /// [`Error`] after everything that could be written was written; the effect may be performed again.
     pub fn export(&self, export: &Export, timezone: &str) -> Result<(), Error> {
         export::export(&self.open_mailbox(export.session)?, &self.blobs, (&self.install, timezone), export)
+    }
+
+    /// What `host/in/` and the context file would say, as a JSON array of messages and a JSON object. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error`] if a payload is damaged.
+    pub fn told(
+        about: (SessionId, &str, &str),
+        view: &ContextView,
+        messages: &[ExportedMessage],
+    ) -> Result<(String, String), Error> {
+        export::texts(about, view, messages)
     }
 
     /// Reads what a live session wrote: claims, things said at once, ends with their answers, in this order.

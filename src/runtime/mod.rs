@@ -35,7 +35,7 @@ pub struct Spec {
     pub provider: ProviderKind,
     /// Exported to the agent as `NANOCLAW_SESSION_NAME`.
     pub session_name: SessionName,
-    /// Zone of its people (IANA).
+    /// Zone of its people, as the variable `TZ` says it.
     pub timezone: String,
     /// Digest of what it is started with; a label of its container.
     pub digest: SpecDigest,

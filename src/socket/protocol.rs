@@ -187,6 +187,9 @@ pub struct DaemonStatus {
     /// Nothing new is begun: it waits for what is under way to end.
     #[serde(default)]
     pub draining: bool,
+    /// Zone that holds where none is configured.
+    #[serde(default)]
+    pub zone: String,
     /// Terminals attached.
     pub terminals: usize,
     /// Inputs that wait for the engine.

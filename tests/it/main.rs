@@ -47,3 +47,4 @@ mod tidy;
 mod trouble;
 mod typing;
 mod world;
+mod zones;

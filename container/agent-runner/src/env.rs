@@ -1,6 +1,8 @@
 //! The only reader of environment variables in this crate.
 
-use crate::roots::{Start, StartError};
+use hearth_zone::Zone;
+
+use crate::roots::{Roots, Start, StartError};
 
 /// What the variables of this process ask for.
 pub(crate) fn start() -> Result<Start, StartError> {
@@ -15,6 +17,16 @@ pub(crate) fn probe() -> Option<String> {
 /// Whether children inherit a variable.
 pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()
+}
+
+/// The directories that this process was told, for what does not run a session.
+pub(crate) fn roots() -> Result<Roots, StartError> {
+    Roots::from_variables(&variable)
+}
+
+/// The zone of this process, if it is one.
+pub(crate) fn zone() -> Option<Zone> {
+    variable("TZ").and_then(|name| Zone::parse(name.trim_start_matches(':')).ok())
 }
 
 /// A variable as text; one that is not Unicode shows its replacement characters and fails where it is parsed.

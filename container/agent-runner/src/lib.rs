@@ -44,6 +44,7 @@ mod watch;
 use std::process::ExitCode;
 
 pub use host::ReadError;
+pub use prompt::command::{PromptError, prompt_of};
 pub use roots::{
     CRASH_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, Start, StartError,
 };
@@ -80,6 +81,21 @@ pub fn main_from_env() -> ExitCode {
         Stop::Broken(error) => {
             log::note(&error);
             ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Runs what the arguments of this process ask for, without its own name: nothing is the runner, `prompt` prints a prompt.
+#[must_use]
+pub fn main_from_arguments(arguments: &[String]) -> ExitCode {
+    match arguments.split_first() {
+        None => main_from_env(),
+        Some((command, rest)) if command == "prompt" => prompt::command::main(rest),
+        Some((other, _)) => {
+            log::note(format_args!(
+                "there is no command {other:?}; there is `prompt`, and without one Hearth starts this program"
+            ));
+            ExitCode::from(2)
         }
     }
 }

@@ -63,6 +63,16 @@ impl Default for Roots {
     }
 }
 
+impl Roots {
+    /// Reads the variable through `get`.
+    ///
+    /// # Errors
+    /// That it is wrong, and how.
+    pub(crate) fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, StartError> {
+        parse_roots(get(ROOTS_VARIABLE))
+    }
+}
+
 /// Everything a runner is told before it reads its first file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
@@ -88,7 +98,7 @@ impl Start {
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, StartError> {
         let incarnation = get(INCARNATION_VARIABLE).ok_or(StartError::Missing { name: INCARNATION_VARIABLE })?;
         Ok(Self {
-            roots: parse_roots(get(ROOTS_VARIABLE))?,
+            roots: Roots::from_variables(get)?,
             incarnation: parse_number(INCARNATION_VARIABLE, incarnation)?,
             confine: parse_rules(get(CONFINE_VARIABLE))?,
             life_fd: parse_optional(LIFE_VARIABLE, get)?,

@@ -119,6 +119,6 @@ fn compose(root: &Path, context: Context, messages: Vec<InMessage>) -> Turn {
     let (asked, mut background): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| message.trigger);
     let most = usize::try_from(context.limits.max_prompt_messages).unwrap_or(usize::MAX);
     background.drain(..background.len().saturating_sub(most));
-    let prompt = prompt(root, &context.already_sent, &background, &asked);
+    let prompt = prompt(root, &context, &background, &asked);
     Turn { context, background, asked, prompt }
 }

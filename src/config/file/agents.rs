@@ -23,10 +23,10 @@ pub const AGENT_KEYS: &[&str] = &[
     "packages",
     "mcp_servers",
     "instructions",
+    "timezone",
 ];
 
-const AGENTS: Keys =
-    Keys { place: "[[agents]]", known: AGENT_KEYS, later: &["timezone", "network", "mounts", "skills", "limits"] };
+const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &["network", "mounts", "skills", "limits"] };
 
 pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
@@ -79,7 +79,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         mounts: default.mounts,
         limits: default.limits,
         skills: default.skills,
-        timezone: default.timezone,
+        timezone: section.zone(problems, "timezone"),
     };
     check_provider(problems, section, &settings);
     settings

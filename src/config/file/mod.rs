@@ -40,13 +40,14 @@ const TOP: Keys = Keys {
         "default_agent",
         "store_max_bytes",
         "max_containers",
+        "timezone",
         "retention",
         "agents",
         "users",
         "chats",
         "channels",
     ],
-    later: &["timezone"],
+    later: &[],
 };
 
 /// Everything that is wrong with a file, in the order of its lines; one line of text each.
@@ -130,7 +131,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         store_max_bytes: top.number(problems, "store_max_bytes", STORE_BYTES_MIN..=i64::MAX),
         max_containers: top.number(problems, "max_containers", 1..=COUNT_MAX),
         retention: retention::read(problems, top),
-        timezone: None,
+        timezone: top.zone(problems, "timezone"),
         runtime: None,
         image: None,
     };

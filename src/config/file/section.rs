@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{BadFile, Problem, TOP, folder};
 use crate::model::entity::Folder;
+use crate::time::zone::Zone;
 
 /// How alike a mistyped key and a known one have to be, of 1.
 const NEAR: f64 = 0.6;
@@ -145,6 +146,13 @@ impl<'d> Section<'d> {
     pub(super) fn folder(&self, problems: &mut Problems<'_>, key: &str) -> Option<(usize, Folder)> {
         let (at, text) = self.text(problems, key)?;
         folder(text).map_err(|what| problems.add(at, what)).ok().map(|folder| (at, folder))
+    }
+
+    /// A time zone, as it is spelled.
+    pub(super) fn zone(&self, problems: &mut Problems<'_>, key: &str) -> Option<String> {
+        let (at, text) = self.text(problems, key)?;
+        let zone = Zone::parse(text).map_err(|error| problems.add(at, format!("`{key}`: {error}")));
+        zone.ok().map(|zone| zone.name().to_owned())
     }
 
     /// One of some words.

@@ -15,6 +15,7 @@ schema = 1
 default_agent = "main"
 store_max_bytes = 1_000_000_000
 max_containers = 3
+timezone = "america/new_york"
 
 [retention]
 bodies = "forever"
@@ -34,6 +35,7 @@ unconfined = true
 blocked_tools = ["WebSearch"]
 max_prompt_messages = 20
 max_parallel = 2
+timezone = "+05:30"
 
 [agents.env]
 ZED = "plain: text"
@@ -134,6 +136,7 @@ fn full_settings() -> Settings {
         default_agent: Some(folder("main")),
         store_max_bytes: Some(1_000_000_000),
         max_containers: Some(3),
+        timezone: Some("america/new_york".to_owned()),
         retention,
         ..Settings::default()
     }
@@ -164,6 +167,7 @@ fn main_agent() -> AgentSettings {
         blocked_tools: vec!["WebSearch".into()],
         max_prompt_messages: 20,
         max_parallel: 2,
+        timezone: Some("+05:30".to_owned()),
         packages: Packages { apt: vec!["jq".into()], npm: vec!["@scope/pkg".into()] },
         mcp_servers: vec![
             server("clock", "clock", &[], vec![]),

@@ -99,6 +99,7 @@ impl Fields {
         if let Some(instructions) = &settings.instructions {
             fields.text("instructions", instructions);
         }
+        fields.line("timezone", settings.timezone.as_deref());
         fields
     }
 
@@ -168,6 +169,7 @@ impl Fields {
         if let Some(number) = settings.max_containers {
             fields.plain("max_containers", number);
         }
+        fields.line("timezone", settings.timezone.as_deref());
         let Retention { bodies, journal, attachments, dedup, drops } = settings.retention;
         let kinds = [
             ("bodies", bodies),

@@ -47,7 +47,7 @@ pub(super) fn environment(
     }
     variables.extend([
         ("HOME".into(), spec.home_dir.clone().into_os_string()),
-        ("TZ".into(), "UTC".into()),
+        ("TZ".into(), spec.timezone.clone().into()),
         ("HEARTH_ROOTS".into(), roots(spec, tmp)?.into()),
         ("HEARTH_INCARNATION".into(), spec.incarnation.to_string().into()),
         ("HEARTH_LIFE_FD".into(), LIFE_FD.to_string().into()),

@@ -5,7 +5,8 @@
 /// `main -> cli/daemon -> engine -> state -> model`; edges know configuration and model only; the model knows nobody.
 pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("main", &["cli", "daemon"]),
-    ("cli", &["channel", "clock", "config", "daemon", "engine", "model", "socket", "state", "time"]),
+    // The mailbox says what a prompt would be made of.
+    ("cli", &["channel", "clock", "config", "daemon", "engine", "mailbox", "model", "socket", "state", "time"]),
     (
         "daemon",
         &[
@@ -26,7 +27,8 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("state", &["model"]),
     ("time", &["model"]),
     ("clock", &["model"]),
-    ("config", &["model"]),
+    // Both are pure: what a zone is, is decided where zones are read.
+    ("config", &["model", "time"]),
     ("socket", &["config", "model"]),
     ("channel", &["config", "model"]),
     ("mailbox", &["config", "model"]),
@@ -109,6 +111,24 @@ pub(super) const BANS: &[Ban] = &[
             ("container/agent-runner/tests/", "tests it"),
         ],
         why: "the host's logic does not depend on what drives an agent",
+    },
+    Ban {
+        thing: Thing::Crate("chrono_tz"),
+        within: "",
+        places: &[("container/zone/src/zone.rs", "the rules of zones")],
+        why: "both sides of the mailbox mean the same by a zone",
+    },
+    Ban {
+        thing: Thing::Crate("hearth_zone"),
+        within: "src/",
+        places: &[("src/time/", "zones and local times of the host")],
+        why: "the host has one vocabulary of time",
+    },
+    Ban {
+        thing: Thing::Crate("cron"),
+        within: "src/",
+        places: &[("src/time/cron/calendar.rs", "goes through the calendar")],
+        why: "its dialect of cron is not ours",
     },
     Ban {
         thing: Thing::Crate("regex"),

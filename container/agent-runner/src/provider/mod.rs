@@ -57,8 +57,8 @@ fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> 
     if let Some(tmp) = &roots.tmp {
         env.push(("TMPDIR", tmp.to_string_lossy().into_owned()));
     }
-    if !context.timezone.is_empty() {
-        env.push(("TZ", context.timezone.clone()));
+    if let Ok(zone) = hearth_zone::Zone::parse(&context.timezone) {
+        env.push(("TZ", zone.variable()));
     }
     env
 }

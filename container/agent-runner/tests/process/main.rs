@@ -18,6 +18,8 @@ mod other;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
+mod prompt;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod turns;

@@ -116,7 +116,7 @@ fn a_program_finds_its_place() {
     assert_eq!(found, format!("{}\n{}\ndefault\nUTC", group.display(), home.display()));
     bench.say(4, "prompt");
     let told = bench.texts(4).remove(0);
-    assert!(told.contains("from=\"Ann\"") && told.contains("Andy") && told.contains("family"), "{told}");
+    assert!(told.contains("sender=\"Ann\"") && told.contains("Andy") && told.contains("family"), "{told}");
 }
 
 #[test]

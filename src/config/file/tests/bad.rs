@@ -5,7 +5,7 @@ use super::*;
 /// `(what follows line 1, line, message)`; line 1 is `schema = 1`.
 const BAD: &[(&str, usize, &str)] = &[
     // the top
-    ("timezone = \"UTC\"", 2, "`timezone` is not yet possible in the top of the file; leave it out"),
+    ("timezone = \"IST-2\"", 2, "`timezone`: `IST-2` is no time zone; write a name like Europe/Berlin"),
     ("[channels.telegram]\ntype = \"x\"", 3, "`type` cannot be \"x\"; write \"telegram\" or \"webhook\""),
     ("[channels.work]\ntoken = \"env:T\"", 2, "the channel `work` needs a type"),
     ("[channels.telegram]", 2, "a channel of type telegram needs `token`"),
@@ -68,7 +68,8 @@ const BAD: &[(&str, usize, &str)] = &[
         4,
         "it belongs at the top of the file, before the first table",
     ),
-    ("[[agents]]\nfolder = \"a\"\ntimezone = \"UTC\"", 4, "`timezone` is not yet possible in [[agents]]"),
+    ("[[agents]]\nfolder = \"a\"\ntimezone = 2", 4, "`timezone` is an integer; write a string, in quotes"),
+    ("[[agents]]\nfolder = \"a\"\ntimezone = \"\"", 4, "`timezone`: `` is no time zone"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is not yet possible"),
     ("[[agents]]\nfolder = \"a\"\nmounts = []", 4, "`mounts` is not yet possible"),
     ("[[agents]]\nfolder = \"a\"\npackages = []", 4, "`packages` is an array; write a table, in braces"),

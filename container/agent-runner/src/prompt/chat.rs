@@ -1,0 +1,75 @@
+//! The element of a chat message.
+
+use serde_json::Value;
+
+use super::escape::escaped;
+use super::{Prompt, Told, attribute, text};
+
+/// Where a payload's files lie that are not the host's.
+const WORKSPACE: &str = "/workspace";
+
+impl Prompt<'_> {
+    pub(super) fn chat(&self, message: &Told<'_>) -> String {
+        let content = message.content;
+        let answered = content.get("replyTo");
+        let attributes = [
+            attribute("id", message.seq.map(|seq| seq.to_string())),
+            // What Hearth itself says came from nowhere.
+            attribute("from", if message.kind == "system" { None } else { self.from(message) }),
+            attribute("sender", Some(sender(content))),
+            attribute("time", Some(self.time(message))),
+            attribute("reply_to", answered.and_then(answered_id)),
+        ]
+        .concat();
+        let quote = answered.and_then(quote).unwrap_or_default();
+        // A payload that is only a text is that text.
+        let words = content.as_str().or_else(|| text(content, "text")).map(escaped).unwrap_or_default();
+        format!("<message{attributes}>{quote}{words}{}</message>", self.attachments(content))
+    }
+
+    /// A line for each file: where it lies, or why it cannot be had, or where it could be.
+    fn attachments(&self, content: &Value) -> String {
+        let Some(entries) = content.get("attachments").and_then(Value::as_array) else { return String::new() };
+        let line = |entry: &Value| {
+            let kind = escaped(text(entry, "type").unwrap_or("file"));
+            let name = escaped(text(entry, "name").or_else(|| text(entry, "filename")).unwrap_or("attachment"));
+            match (text(entry, "localPath"), text(entry, "error"), text(entry, "url")) {
+                (Some(path), ..) => format!("\n[{kind}: {name} — saved to {}]", escaped(&self.place(path))),
+                (None, Some(error), _) => format!("\n[{kind}: {name} — not available: {}]", escaped(error)),
+                (None, None, Some(url)) => format!("\n[{kind}: {name} ({})]", escaped(url)),
+                (None, None, None) => format!("\n[{kind}: {name}]"),
+            }
+        };
+        entries.iter().map(line).collect()
+    }
+
+    /// The host's files lie in the session's directory, others in the workspace.
+    fn place(&self, path: &str) -> String {
+        let is_hosts = path.split('/').next() == Some(hearth_wire::HOST_DIR);
+        if is_hosts { self.root.join(path).to_string_lossy().into_owned() } else { format!("{WORKSPACE}/{path}") }
+    }
+}
+
+/// The name that people know, else the id.
+fn sender(content: &Value) -> &str {
+    let author = |field| content.get("author").and_then(|author| text(author, field));
+    let names = [text(content, "sender"), author("fullName"), author("userName")];
+    let names = names.into_iter().chain([text(content, "senderName"), text(content, "senderId")]);
+    names.flatten().next().unwrap_or("Unknown")
+}
+
+/// The id of the message that is answered: a text or a number.
+fn answered_id(answered: &Value) -> Option<String> {
+    match answered.get("id")? {
+        Value::String(id) if !id.is_empty() => Some(id.clone()),
+        Value::Number(id) if id.as_f64() != Some(0.0) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+/// What is answered: who said it, and what.
+fn quote(answered: &Value) -> Option<String> {
+    let (sender, words) = (text(answered, "sender")?, text(answered, "text")?);
+    let (sender, words) = (escaped(sender), escaped(words));
+    Some(format!("\n  <quoted_message from=\"{sender}\">{words}</quoted_message>\n"))
+}

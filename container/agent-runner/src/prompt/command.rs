@@ -1,0 +1,176 @@
+//! `hearth-runner prompt`: the prompt of messages on standard input, for people and for tests of other programs.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use hearth_wire::{Address, Context, Limits, Provider, WIRE_VERSION, limits};
+use hearth_zone::{BadZone, Zone};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Prompt, Told};
+use crate::host::{ReadError, read_json};
+use crate::{env, log};
+
+const USAGE: &str = "usage: hearth-runner prompt [--tz ZONE] [--context FILE] <messages.json\n\
+    reads a JSON array of messages as they lie in host/in/, and prints the prompt that a provider would be given";
+
+/// Why there is no prompt.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    /// Wrong words on the command line.
+    #[error("{0}\n{USAGE}")]
+    Usage(String),
+    /// A zone that is none.
+    #[error("--tz: {0}")]
+    Zone(#[from] BadZone),
+    /// The context cannot be read.
+    #[error("--context: {0}")]
+    Context(#[from] ReadError),
+    /// Standard input cannot be read.
+    #[error("standard input cannot be read: {0}")]
+    Input(#[source] io::Error),
+    /// What stands there is not what the contract says.
+    #[error(
+        "standard input must be a JSON array of messages like [{{\"kind\":\"chat\",\"seq\":2,\"timestamp\":\"2026-01-15T09:00:00Z\",\"content\":{{\"text\":\"hi\"}}}}]: {0}"
+    )]
+    Messages(#[source] serde_json::Error),
+    /// A message of a newer contract.
+    #[error("message {number} is of contract version {found}, this program knows {WIRE_VERSION}: use a newer one")]
+    TooNew {
+        /// Its place in the array, from 1.
+        number: usize,
+        /// Its version.
+        found: u32,
+    },
+    /// The prompt cannot be printed.
+    #[error("standard output cannot be written: {0}")]
+    Output(#[source] io::Error),
+}
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    zone: Option<String>,
+    context: Option<PathBuf>,
+    help: bool,
+}
+
+/// A message; fields that a prompt can do without may be missing.
+#[derive(Debug, Deserialize)]
+struct Entry {
+    v: Option<u32>,
+    seq: Option<u64>,
+    kind: String,
+    #[serde(default)]
+    timestamp: String,
+    reply: Option<Address>,
+    content: Value,
+}
+
+/// Prints the prompt; 0 done, 1 cannot read or write, 2 what was given is wrong.
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log::note(&error);
+            let io = matches!(error, PromptError::Input(_) | PromptError::Output(_));
+            ExitCode::from(if io { 1 } else { 2 })
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), PromptError> {
+    let asked = Asked::read(arguments)?;
+    if asked.help {
+        return print(&format!("{USAGE}\n"));
+    }
+    let context = asked.context.as_deref().map(read_json::<Context>).transpose()?;
+    let zone = asked.zone.as_deref().map(Zone::parse).transpose()?;
+    let mut text = String::new();
+    io::stdin().lock().take(limits::JSON_BYTES).read_to_string(&mut text).map_err(PromptError::Input)?;
+    let root = env::roots().map_err(|error| PromptError::Usage(error.to_string()))?.session;
+    print(&of(&text, context.unwrap_or_else(nobody), zone, &root)?)
+}
+
+/// The prompt that an agent would be given: of messages as they lie in `host/in/`, as a JSON array, and of the context
+/// file as JSON. `root` is the session's directory as the agent sees it.
+///
+/// # Errors
+/// [`PromptError`] if one of them is not what the contract says.
+pub fn prompt_of(messages: &str, context: &str, root: &Path) -> Result<String, PromptError> {
+    of(messages, serde_json::from_str(context).map_err(PromptError::Messages)?, None, root)
+}
+
+fn of(messages: &str, context: Context, zone: Option<Zone>, root: &Path) -> Result<String, PromptError> {
+    let entries: Vec<Entry> = serde_json::from_str(messages).map_err(PromptError::Messages)?;
+    let newer = |entry: &Entry| entry.v.is_some_and(|version| version > WIRE_VERSION);
+    if let Some((index, entry)) = entries.iter().enumerate().find(|(_, entry)| newer(entry)) {
+        return Err(PromptError::TooNew { number: index + 1, found: entry.v.unwrap_or_default() });
+    }
+    let known = || Zone::parse(&context.timezone).ok();
+    let zone = zone.or_else(known).or_else(env::zone).unwrap_or_else(Zone::utc);
+    let told: Vec<Told<'_>> = entries.iter().map(Entry::told).collect();
+    Ok(Prompt { root, context: &context, zone: &zone }.text(&told))
+}
+
+impl Entry {
+    fn told(&self) -> Told<'_> {
+        let Self { seq, kind, timestamp, reply, content, .. } = self;
+        Told { seq: *seq, kind, timestamp, reply: reply.as_ref(), content }
+    }
+}
+
+impl Asked {
+    fn read(arguments: &[String]) -> Result<Self, PromptError> {
+        let mut asked = Self::default();
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let (flag, given) = word.split_once('=').map_or((word.as_str(), None), |(flag, value)| (flag, Some(value)));
+            let mut value = || {
+                let value = given.map(str::to_owned).or_else(|| words.next().cloned());
+                value.ok_or_else(|| PromptError::Usage(format!("{flag} needs a value")))
+            };
+            match flag {
+                "--tz" => asked.zone = Some(value()?),
+                "--context" => asked.context = Some(value()?.into()),
+                "--help" | "-h" => asked.help = true,
+                _ => return Err(PromptError::Usage(format!("unknown argument {word:?}"))),
+            }
+        }
+        Ok(asked)
+    }
+}
+
+/// The context of an agent that knows no other place.
+fn nobody() -> Context {
+    Context {
+        v: WIRE_VERSION,
+        version: 0,
+        install: String::new(),
+        session: String::new(),
+        agent: String::new(),
+        agent_name: String::new(),
+        incarnation: 0,
+        epoch: 0,
+        session_name: String::new(),
+        provider: Provider { name: String::new(), command: Vec::new(), model: None, effort: None },
+        reply: None,
+        destinations: Vec::new(),
+        tasks: Vec::new(),
+        timezone: String::new(),
+        limits: Limits { max_prompt_messages: 0, max_json_bytes: 0, max_file_bytes: 0 },
+        mcp_servers: Vec::new(),
+        blocked_tools: Vec::new(),
+        next_number: 1,
+        already_sent: Vec::new(),
+    }
+}
+
+/// Exactly the prompt, without a line end of its own.
+#[expect(clippy::print_stdout, reason = "the prompt is what was asked for")]
+fn print(text: &str) -> Result<(), PromptError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(PromptError::Output)
+}

@@ -1,0 +1,169 @@
+//! What the provider is told. Pure: the same messages in the same zone give the same text.
+//!
+//! A prompt is a header that names the zone of all its times, then blocks: what was said already in a turn that was
+//! interrupted, one block for all chat, one for each task, webhook and answer of the system. Nothing that people,
+//! networks or agents wrote can end its element or begin another one (`escape.rs`).
+
+mod chat;
+pub(crate) mod command;
+mod escape;
+mod other;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use hearth_wire::{Address, AlreadySent, Context, DestinationTarget, InMessage};
+use hearth_zone::{Zone, show_text};
+use serde_json::Value;
+
+use self::escape::escaped;
+
+/// The text of a turn: messages that only tell and messages that ask, in the order in which they came. Files that came
+/// with messages are shown by their path below `root`, the session's directory.
+pub(crate) fn prompt(root: &Path, context: &Context, background: &[InMessage], asked: &[InMessage]) -> String {
+    let mut messages: Vec<Told<'_>> = background.iter().chain(asked).map(Told::of).collect();
+    messages.sort_by_key(|message| message.seq);
+    let zone = Zone::parse(&context.timezone).unwrap_or_else(|_| Zone::utc());
+    Prompt { root, context, zone: &zone }.text(&messages)
+}
+
+/// A message as a prompt needs it.
+struct Told<'a> {
+    /// Its number; none is not shown.
+    seq: Option<u64>,
+    kind: &'a str,
+    timestamp: &'a str,
+    reply: Option<&'a Address>,
+    content: &'a Value,
+}
+
+impl<'a> Told<'a> {
+    fn of(message: &'a InMessage) -> Self {
+        let InMessage { seq, kind, timestamp, reply, content, .. } = message;
+        Self { seq: Some(*seq), kind, timestamp, reply: reply.as_ref(), content }
+    }
+}
+
+/// What holds for all messages of a prompt.
+struct Prompt<'a> {
+    root: &'a Path,
+    context: &'a Context,
+    zone: &'a Zone,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Element {
+    Chat,
+    Task,
+    Webhook,
+    System,
+}
+
+impl Prompt<'_> {
+    fn text(&self, messages: &[Told<'_>]) -> String {
+        let mut blocks: Vec<String> = already_sent(&self.context.already_sent).into_iter().collect();
+        let of = |element| messages.iter().filter(move |message| Element::of(message) == element);
+        let chat: Vec<String> = of(Element::Chat).map(|message| self.chat(message)).collect();
+        match chat.as_slice() {
+            [] => {}
+            [one] => blocks.push(one.clone()),
+            several => blocks.push(format!("<messages>\n{}\n</messages>", several.join("\n"))),
+        }
+        blocks.extend(of(Element::Task).map(|message| self.task(message)));
+        blocks.extend(of(Element::Webhook).map(|message| self.webhook(message)));
+        blocks.extend(of(Element::System).map(|message| self.system(message)));
+        format!("<context timezone=\"{}\" />\n{}", escaped(self.zone.name()), blocks.join("\n\n"))
+    }
+
+    fn time(&self, message: &Told<'_>) -> String {
+        show_text(message.timestamp, self.zone)
+    }
+
+    /// The name that the agent has for where a message came from, else that place itself.
+    fn from(&self, message: &Told<'_>) -> Option<String> {
+        let Address { channel, platform_id, .. } = message.reply?;
+        let is_there = |target: &DestinationTarget| match target {
+            DestinationTarget::Channel { channel: theirs, platform_id: id } => theirs == channel && id == platform_id,
+            DestinationTarget::Agent { folder } => channel == AGENTS && folder == platform_id,
+        };
+        let known = self.context.destinations.iter().find(|destination| is_there(&destination.target));
+        match known {
+            Some(destination) => Some(destination.name.clone()),
+            None if channel.is_empty() && platform_id.is_empty() => None,
+            None => Some(format!("unknown:{channel}:{platform_id}")),
+        }
+    }
+}
+
+/// Channel of the addresses of agents.
+const AGENTS: &str = "agent";
+
+impl Element {
+    /// Kinds that nobody knows are shown as chat, and so are notes of Hearth: they have a text and no action.
+    fn of(message: &Told<'_>) -> Self {
+        match message.kind {
+            "task" => Self::Task,
+            "webhook" => Self::Webhook,
+            "system" if text(message.content, "text").is_none() || message.content.get("action").is_some() => {
+                Self::System
+            }
+            _ => Self::Chat,
+        }
+    }
+}
+
+/// What an earlier incarnation delivered in this turn.
+fn already_sent(sent: &[AlreadySent]) -> Option<String> {
+    let said = sent.iter().map(|one| format!("<said number=\"{}\">{}</said>", one.number, escaped(&one.text)));
+    let note = "You were interrupted in this turn. This was already delivered and must not be sent again:";
+    let said = said.collect::<Vec<_>>().join("\n");
+    (!sent.is_empty()).then(|| format!("<already_sent>\n{note}\n{said}\n</already_sent>"))
+}
+
+/// What the agent must know before any message: who it is and how its words find their way.
+pub(crate) fn instructions(context: &Context) -> String {
+    let mut text = String::new();
+    if !context.agent_name.is_empty() {
+        text = format!("Your name is {}.\n\n", context.agent_name);
+    }
+    text.push_str(
+        "What you write as your final text is sent to the chat the messages came from. \
+         To send something to another place, put it in a block: <message to=\"NAME\">TEXT</message>. \
+         Text in <internal> blocks is sent to nobody.\n",
+    );
+    if context.destinations.is_empty() {
+        text.push_str("There is no other place you can write to.");
+        return text;
+    }
+    text.push_str("Places you can write to:");
+    for destination in &context.destinations {
+        let display = destination.display.as_deref().filter(|display| *display != destination.name);
+        let shown = display.map(|display| format!(" ({display})")).unwrap_or_default();
+        let kind = match &destination.target {
+            DestinationTarget::Channel { .. } => "",
+            DestinationTarget::Agent { .. } => ", an agent",
+        };
+        if write!(text, "\n- {}{shown}{kind}", destination.name).is_err() {
+            // Writing to a string cannot fail.
+        }
+    }
+    text
+}
+
+/// The text every channel's messages have; empty if there is none.
+pub(crate) fn text_of(message: &InMessage) -> &str {
+    text(&message.content, "text").unwrap_or("")
+}
+
+/// A field that is a text and not empty.
+fn text<'a>(content: &'a Value, field: &str) -> Option<&'a str> {
+    content.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// An attribute, if there is something to say.
+fn attribute(name: &str, value: Option<impl AsRef<str>>) -> String {
+    value.map(|value| format!(" {name}=\"{}\"", escaped(value.as_ref()))).unwrap_or_default()
+}

@@ -1,0 +1,91 @@
+//! Instants as people read them.
+
+use chrono::{DateTime, Datelike as _, NaiveDateTime, Timelike as _};
+
+use crate::parse;
+use crate::zone::Zone;
+
+/// What is shown of a text that is no time.
+const NO_TIME: &str = "Invalid Date";
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// An instant in milliseconds since 1970 UTC as local time: `Jan 1, 2024, 1:30 PM`.
+#[must_use]
+pub fn show(at: i64, zone: &Zone) -> String {
+    zone.wall(at.div_euclid(1_000)).map_or_else(|| NO_TIME.to_owned(), written)
+}
+
+/// A timestamp as local time. One without a zone is UTC; what is no timestamp is `Invalid Date`.
+#[must_use]
+pub fn show_text(text: &str, zone: &Zone) -> String {
+    parse::parse(text, &Zone::utc()).map_or_else(|_| NO_TIME.to_owned(), |at| show(at, zone))
+}
+
+fn written(wall: NaiveDateTime) -> String {
+    let month = usize::try_from(wall.month0()).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&NO_TIME);
+    let (is_afternoon, hour) = wall.hour12();
+    let half = if is_afternoon { "PM" } else { "AM" };
+    // The calendar has a year 0, people do not.
+    let (is_current, year) = wall.year_ce();
+    let before = if is_current { "" } else { " BC" };
+    format!("{month} {}, {year}{before}, {hour}:{:02} {half}", wall.day(), wall.minute())
+}
+
+/// Seconds since 1970 UTC of a calendar date that is taken as UTC.
+pub(crate) fn utc_seconds(wall: NaiveDateTime) -> i64 {
+    DateTime::timestamp(&wall.and_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instant;
+
+    #[test]
+    fn times_are_shown_as_the_table_says() {
+        for (text, zone, expected) in [
+            ("2024-01-01T00:00:00.000Z", "UTC", "Jan 1, 2024, 12:00 AM"),
+            ("2024-01-01T12:00:00.000Z", "UTC", "Jan 1, 2024, 12:00 PM"),
+            ("2024-01-01T18:30:00.000Z", "America/New_York", "Jan 1, 2024, 1:30 PM"),
+            ("2026-02-04T18:30:00.000Z", "America/New_York", "Feb 4, 2026, 1:30 PM"),
+            ("2026-06-15T12:00:00.000Z", "America/New_York", "Jun 15, 2026, 8:00 AM"),
+            ("2026-06-15T12:00:00.000Z", "Asia/Tokyo", "Jun 15, 2026, 9:00 PM"),
+            ("2026-01-01T12:00:00.000Z", "IST-2", "Jan 1, 2026, 12:00 PM"),
+            ("2026-01-01T00:00:00.000Z", "Asia/Jerusalem", "Jan 1, 2026, 2:00 AM"),
+            ("2026-06-15T12:00:00Z", "Asia/Kolkata", "Jun 15, 2026, 5:30 PM"),
+            ("2026-06-15T12:00:00Z", "Asia/Kathmandu", "Jun 15, 2026, 5:45 PM"),
+            ("2026-06-15T12:00:00Z", "Australia/Lord_Howe", "Jun 15, 2026, 10:30 PM"),
+            ("2026-01-15T23:59:59.999Z", "UTC", "Jan 15, 2026, 11:59 PM"),
+            ("2026-01-15T23:59:59.999Z", "Pacific/Auckland", "Jan 16, 2026, 12:59 PM"),
+            ("2026-03-08T06:59:59Z", "America/New_York", "Mar 8, 2026, 1:59 AM"),
+            ("2026-03-08T07:00:00Z", "America/New_York", "Mar 8, 2026, 3:00 AM"),
+            ("2026-11-01T05:30:00Z", "America/New_York", "Nov 1, 2026, 1:30 AM"),
+            ("2026-11-01T06:30:00Z", "America/New_York", "Nov 1, 2026, 1:30 AM"),
+            ("2026-06-15", "America/New_York", "Jun 14, 2026, 8:00 PM"),
+            ("", "UTC", "Invalid Date"),
+            ("garbage", "UTC", "Invalid Date"),
+            ("2024-02-29T05:05:00Z", "America/Los_Angeles", "Feb 28, 2024, 9:05 PM"),
+            ("2026-06-15T12:00:00+02:00", "Europe/Berlin", "Jun 15, 2026, 12:00 PM"),
+            ("1999-12-31T23:59:00Z", "Europe/London", "Dec 31, 1999, 11:59 PM"),
+            ("2026-09-01T00:09:00Z", "Etc/GMT+5", "Aug 31, 2026, 7:09 PM"),
+            ("2026-12-25T17:00:00Z", "America/Sao_Paulo", "Dec 25, 2026, 2:00 PM"),
+            ("0999-01-01T00:00:00Z", "UTC", "Jan 1, 999, 12:00 AM"),
+            ("2026-05-05T15:05:00Z", "Pacific/Kiritimati", "May 6, 2026, 5:05 AM"),
+            ("2024-01-01 18:30:00", "America/New_York", "Jan 1, 2024, 1:30 PM"),
+        ] {
+            let zone = Zone::parse(zone).unwrap_or_else(|_| Zone::utc());
+            assert_eq!(show_text(text, &zone), expected, "{text} {zone}");
+        }
+    }
+
+    /// Text of people, as against timestamps of messages: without a zone it is in theirs.
+    #[test]
+    fn what_people_write_is_shown_as_they_wrote_it() {
+        let zone = Zone::parse("America/New_York").unwrap();
+        for text in ["2026-06-15 12:00:00", "2026-06-15T12:00:00"] {
+            assert_eq!(show(instant(text, &zone).unwrap(), &zone), "Jun 15, 2026, 12:00 PM");
+        }
+        assert_eq!(show(i64::MAX, &zone), "Invalid Date");
+    }
+}

@@ -1,0 +1,347 @@
+//! Zones: which offset from UTC holds when, and back.
+
+use std::fmt;
+
+use chrono::{DateTime, Duration, FixedOffset, NaiveDateTime, Offset as _, TimeZone as _};
+use chrono_tz::{TZ_VARIANTS, Tz};
+
+/// Seconds by which no zone is ever away from UTC, with room.
+const FAR: i64 = 16 * 3_600;
+
+/// A zone: one of the IANA database by name, or a fixed offset like `+02:00`. It remembers how it was spelled.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Zone {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Named(Tz),
+    Offset(FixedOffset),
+}
+
+/// A text that is no zone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is no time zone; write a name like Europe/Berlin or an offset like +02:00", excerpt(.text))]
+pub struct BadZone {
+    /// The text.
+    pub text: String,
+}
+
+/// A change of a zone's offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// First second of the new offset, since 1970 UTC.
+    pub at: i64,
+    /// Offset until then, in seconds east of UTC.
+    pub before: i32,
+    /// Offset from then on.
+    pub after: i32,
+}
+
+/// Which instants a time on the wall means. Instants are seconds since 1970 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolved {
+    /// One.
+    Unique(i64),
+    /// None: the wall skips it. `shifted` is as much later as the gap is long.
+    Gap {
+        /// The instant that is meant instead.
+        shifted: i64,
+        /// What makes the gap.
+        change: Change,
+    },
+    /// Two: the wall shows it twice.
+    Fold {
+        /// The earlier one.
+        first: i64,
+        /// The later one.
+        second: i64,
+        /// What makes the fold.
+        change: Change,
+    },
+}
+
+impl Zone {
+    /// Reads a zone: a name of the IANA database in any case, or an offset: a sign, two digits of hours, and with or
+    /// without `:` two of minutes.
+    ///
+    /// # Errors
+    /// [`BadZone`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, BadZone> {
+        let named = || TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(text)).copied();
+        let kind = offset(text).map(Kind::Offset).or_else(|| named().map(Kind::Named));
+        match kind {
+            Some(kind) => Ok(Self { name: text.to_owned(), kind }),
+            None => Err(BadZone { text: text.to_owned() }),
+        }
+    }
+
+    /// UTC.
+    #[must_use]
+    pub fn utc() -> Self {
+        Self { name: "UTC".to_owned(), kind: Kind::Named(Tz::UTC) }
+    }
+
+    /// As it was spelled.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of the variable `TZ` that means this zone: the C library wants names in their own case, and offsets with
+    /// the sign that POSIX gives them.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        match self.kind {
+            Kind::Named(zone) => zone.name().to_owned(),
+            Kind::Offset(offset) => {
+                let minutes = offset.local_minus_utc() / 60;
+                let shown = |sign, minutes: i32| format!("{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60);
+                let (east, west) = if minutes < 0 { ('-', '+') } else { ('+', '-') };
+                // POSIX allows no colon in the name.
+                format!("<{}>{}", shown(east, minutes).replace(':', ""), shown(west, minutes))
+            }
+        }
+    }
+
+    /// Offset in seconds east of UTC at an instant in seconds since 1970 UTC.
+    #[must_use]
+    pub fn offset_at(&self, at: i64) -> i32 {
+        match self.kind {
+            Kind::Offset(offset) => offset.local_minus_utc(),
+            Kind::Named(zone) => DateTime::from_timestamp(at, 0)
+                .map_or(0, |utc| zone.offset_from_utc_datetime(&utc.naive_utc()).fix().local_minus_utc()),
+        }
+    }
+
+    /// What the wall shows at an instant in seconds since 1970 UTC; none beyond the calendar.
+    #[must_use]
+    pub fn wall(&self, at: i64) -> Option<NaiveDateTime> {
+        let utc = DateTime::from_timestamp(at, 0)?.naive_utc();
+        utc.checked_add_signed(Duration::seconds(self.offset_at(at).into()))
+    }
+
+    /// The change of the offset after `from` and not after `to`, both in seconds since 1970 UTC and so close to each other
+    /// that there is one at most (no zone changes twice within two days).
+    #[must_use]
+    pub fn change(&self, from: i64, to: i64) -> Option<Change> {
+        let (before, after) = (self.offset_at(from), self.offset_at(to));
+        if before == after {
+            return None;
+        }
+        let (mut old, mut new) = (from, to);
+        while new - old > 1 {
+            let middle = old + (new - old) / 2;
+            if self.offset_at(middle) == before { old = middle } else { new = middle }
+        }
+        Some(Change { at: new, before, after })
+    }
+
+    /// Which instants a time on the wall means. Parts of a second are left out.
+    #[must_use]
+    pub fn resolve(&self, wall: NaiveDateTime) -> Resolved {
+        let seconds = wall.and_utc().timestamp();
+        let Some(change) = self.change(seconds - FAR, seconds + FAR) else {
+            return Resolved::Unique(seconds - i64::from(self.offset_at(seconds)));
+        };
+        let (old, new) = (seconds - i64::from(change.before), seconds - i64::from(change.after));
+        match (old < change.at, new >= change.at) {
+            (true, true) => Resolved::Fold { first: old, second: new, change },
+            (true, false) => Resolved::Unique(old),
+            (false, true) => Resolved::Unique(new),
+            (false, false) => Resolved::Gap { shifted: old, change },
+        }
+    }
+}
+
+impl Change {
+    /// How far the wall jumps ahead, in seconds; negative where it falls back.
+    #[must_use]
+    pub const fn jump(&self) -> i64 {
+        self.after as i64 - self.before as i64
+    }
+
+    /// What the wall shows at the end of the gap, or of the first time of a fold.
+    #[must_use]
+    pub fn end(&self) -> Option<NaiveDateTime> {
+        let offset = self.after.max(self.before);
+        DateTime::from_timestamp(self.at + i64::from(offset), 0).map(|wall| wall.naive_utc())
+    }
+}
+
+impl Resolved {
+    /// The one instant that is meant: in a gap the shifted one, in a fold the first.
+    #[must_use]
+    pub const fn instant(self) -> i64 {
+        match self {
+            Self::Unique(at) | Self::Gap { shifted: at, .. } | Self::Fold { first: at, .. } => at,
+        }
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zone({})", self.name)
+    }
+}
+
+/// `+02`, `+0230`, `+02:30`; less than a day.
+fn offset(text: &str) -> Option<FixedOffset> {
+    let (sign, rest) = match text.as_bytes() {
+        [b'+', rest @ ..] => (1, rest),
+        [b'-', rest @ ..] => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = match rest {
+        [a, b] => ([*a, *b], [b'0', b'0']),
+        [a, b, c, d] | [a, b, b':', c, d] => ([*a, *b], [*c, *d]),
+        _ => return None,
+    };
+    let number = |[a, b]: [u8; 2]| {
+        (a.is_ascii_digit() && b.is_ascii_digit()).then(|| i32::from(a - b'0') * 10 + i32::from(b - b'0'))
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours < 24 && minutes < 60).then(|| FixedOffset::east_opt(sign * (hours * 60 + minutes) * 60)).flatten()
+}
+
+/// As much of a text as a message can bear.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HALF_A_DAY: usize = 43_200;
+
+    #[test]
+    fn names_in_any_case_and_offsets_are_zones() {
+        for text in [
+            "America/New_York",
+            "UTC",
+            "Asia/Tokyo",
+            "Asia/Jerusalem",
+            "Asia/Calcutta",
+            "US/Pacific",
+            "Israel",
+            "Etc/UTC",
+            "Etc/GMT+5",
+            "Universal",
+            "GMT",
+            "EST",
+            "EST5EDT",
+            "utc",
+            "america/new_york",
+            "+02:00",
+            "-05:00",
+            "+0530",
+            "+02",
+        ] {
+            assert_eq!(Zone::parse(text).unwrap().name(), text);
+        }
+        for text in [
+            "",
+            "NotATimezone",
+            "IST-2",
+            "XYZ+3",
+            "UTC+2",
+            "GMT+2",
+            "Z",
+            "+24:00",
+            "+02:60",
+            "+2",
+            "+2:00",
+            "02:00",
+            "+02:0",
+            "+02:00:00",
+            " UTC",
+            "Europe/Berlin ",
+            "../etc/passwd",
+            "Europe",
+            "+ä0",
+            "−05:00",
+        ] {
+            let error = Zone::parse(text).unwrap_err();
+            assert!(error.to_string().contains("is no time zone; write"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_what_the_c_library_understands() {
+        for (text, variable) in [
+            ("america/new_york", "America/New_York"),
+            ("UTC", "UTC"),
+            ("+02:00", "<+0200>-02:00"),
+            ("-0530", "<-0530>+05:30"),
+            ("+00", "<+0000>-00:00"),
+        ] {
+            assert_eq!(Zone::parse(text).unwrap().variable(), variable);
+        }
+    }
+
+    /// What `change` builds on: between 1970 and 2100 no zone changes twice within 52 hours, and none is 16 hours away.
+    #[test]
+    fn no_zone_changes_twice_within_two_days() {
+        for zone in TZ_VARIANTS {
+            let zone = Zone::parse(zone.name()).unwrap();
+            let (mut last, mut before) = (i64::MIN / 2, zone.offset_at(0));
+            for at in (0..4_133_980_800_i64).step_by(HALF_A_DAY) {
+                let next = at + 43_200;
+                let after = zone.offset_at(next);
+                if before != after {
+                    let change = zone.change(at, next).unwrap();
+                    assert!(change.at - last > 52 * 3_600, "{zone} changes at {last} and at {}", change.at);
+                    assert!(i64::from(after.abs()) < FAR && change.jump().abs() <= 86_400, "{zone}");
+                    (last, before) = (change.at, after);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// The oracle goes the other way: it looks for all instants at which the wall shows the time.
+        #[test]
+        fn a_wall_means_what_shows_it(
+            zone in prop::sample::select(TZ_VARIANTS.to_vec()), near in 0..4_133_000_000_i64, minutes in -1_600..1_600_i64,
+        ) {
+            let zone = Zone::parse(zone.name()).unwrap();
+            // Close to a change, if there is one within the year.
+            let weeks = (0..60).map(|week| near + week * 604_800);
+            let change = weeks.map(|at| (at, at + 604_800)).find_map(|(from, to)| zone.change(from, to));
+            let at = change.map_or(near, |change| change.at) + minutes * 60;
+            let wall = DateTime::from_timestamp(at + i64::from(zone.offset_at(at)), 0).unwrap().naive_utc();
+            for wall in [wall, wall + Duration::seconds(change.map_or(0, |change| change.jump()))] {
+                let seconds = wall.and_utc().timestamp();
+                let mut offsets: Vec<i32> = (-20..=20).map(|hour| zone.offset_at(seconds + hour * 3_600)).collect();
+                offsets.sort_unstable();
+                offsets.dedup();
+                let mut shown: Vec<i64> = offsets.iter().map(|offset| seconds - i64::from(*offset)).collect();
+                shown.retain(|at| zone.wall(*at) == Some(wall));
+                shown.sort_unstable();
+                match (zone.resolve(wall), shown.as_slice()) {
+                    (Resolved::Unique(at), [only]) => prop_assert_eq!(at, *only),
+                    (Resolved::Fold { first, second, .. }, [a, b]) => prop_assert_eq!((first, second), (*a, *b)),
+                    (Resolved::Gap { shifted, change }, []) => {
+                        prop_assert_eq!(zone.wall(shifted), Some(wall + Duration::seconds(change.jump())));
+                    }
+                    (resolved, shown) => prop_assert!(false, "{} {} {:?} {:?}", zone, wall, resolved, shown),
+                }
+            }
+        }
+    }
+}

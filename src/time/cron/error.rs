@@ -1,0 +1,118 @@
+//! What can be wrong with an expression.
+
+use std::fmt;
+
+/// A field of an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Seconds, 0 to 59.
+    Seconds,
+    /// Minutes, 0 to 59.
+    Minutes,
+    /// Hours, 0 to 23.
+    Hours,
+    /// Days of the month, 1 to 31.
+    DayOfMonth,
+    /// Months, 1 to 12.
+    Month,
+    /// Days of the week, 0 to 7; 0 and 7 are Sunday.
+    DayOfWeek,
+}
+
+/// An expression that cannot be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct BadCron {
+    /// As much of the expression as a message can bear.
+    pub text: String,
+    /// Where it is wrong; none if it is wrong as a whole.
+    pub field: Option<Field>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What is wrong with an expression or a field of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is nothing.
+    #[error("it is empty; write five fields like `0 9 * * 1-5`")]
+    Empty,
+    /// More than 1,000 bytes.
+    #[error("it has more than 1000 bytes")]
+    TooLong,
+    /// Not five or six fields.
+    #[error(
+        "it has {0} fields; write five (minute, hour, day of month, month, day of week), or six with seconds first"
+    )]
+    Count(usize),
+    /// An `@` that nobody knows.
+    #[error("there is no such short form; write @yearly, @monthly, @weekly, @daily, @hourly, or five fields")]
+    NoSuchName,
+    /// Something that is no number, name or range.
+    #[error("`{0}` is not understood; write numbers, names, ranges like 1-5, steps like */15, and lists of them")]
+    Form(String),
+    /// `H`.
+    #[error("`H` stands for any value; say which one")]
+    Hash,
+    /// `W`.
+    #[error("`W` is not supported; name a day")]
+    NearestWeekday,
+    /// A sign in a field that has no use for it.
+    #[error("`{0}` has no meaning there")]
+    Misplaced(String),
+    /// A value outside of the field's range.
+    #[error("{value} is out of range; it must be from {least} to {most}")]
+    Range {
+        /// The value as written.
+        value: String,
+        /// The smallest that is possible.
+        least: u32,
+        /// The largest.
+        most: u32,
+    },
+    /// A range that ends before it begins.
+    #[error("the range {0} ends before it begins; write two ranges")]
+    Backwards(String),
+    /// A step of nothing or of more than the field has.
+    #[error("the step {step} is out of range; it must be from 1 to {most}")]
+    Step {
+        /// The step as written.
+        step: String,
+        /// The largest that is possible.
+        most: u32,
+    },
+    /// No month has such a day.
+    #[error("that day never comes in those months")]
+    Never,
+    /// The arithmetic of the calendar refuses it.
+    #[error("it cannot be worked out: {0}")]
+    Calendar(String),
+}
+
+impl BadCron {
+    pub(super) fn of(text: &str, field: Option<Field>, problem: Problem) -> Self {
+        Self { text: text.chars().take(60).collect(), field, problem }
+    }
+}
+
+impl fmt::Display for BadCron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text.escape_debug();
+        match self.field {
+            Some(field) => write!(f, "the {field} of the cron expression `{text}`: {}", self.problem),
+            None => write!(f, "the cron expression `{text}`: {}", self.problem),
+        }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Seconds => "seconds",
+            Self::Minutes => "minutes",
+            Self::Hours => "hours",
+            Self::DayOfMonth => "day of month",
+            Self::Month => "month",
+            Self::DayOfWeek => "day of week",
+        })
+    }
+}

@@ -1,0 +1,34 @@
+//! Local times of people <-> instants.
+
+pub use hearth_zone::{BadTime, TimeField};
+
+use super::zone::Zone;
+use crate::model::time::Timestamp;
+
+/// Reads a time of a person or an agent: with an offset an instant, without one local time in `zone`. A time that the
+/// clocks skip means the time as much later as they skip, one that they show twice the first of the two.
+///
+/// # Errors
+/// [`BadTime`] names the part that is wrong; years are from 1970 to 2100.
+pub fn instant(text: &str, zone: &Zone) -> Result<Timestamp, BadTime> {
+    hearth_zone::instant(text, zone).map(Timestamp::from_millis)
+}
+
+/// An instant for people: `Jan 1, 2024, 1:30 PM` in `zone`.
+#[must_use]
+pub fn show(at: Timestamp, zone: &Zone) -> String {
+    hearth_zone::show(at.millis(), zone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_shown_again() {
+        let zone = Zone::parse("America/New_York").unwrap();
+        let at = instant("2024-01-01T13:30:12.345", &zone).unwrap();
+        assert_eq!(at.to_string(), "2024-01-01T18:30:12.345Z");
+        assert_eq!(show(at, &zone), "Jan 1, 2024, 1:30 PM");
+    }
+}
