@@ -38,6 +38,7 @@ mod since;
 mod status;
 mod store;
 mod sweep;
+mod trouble;
 mod users;
 mod why;
 mod wirings;
@@ -120,7 +121,7 @@ enum Command {
     /// List and end where agents go on listening after they were addressed
     #[command(subcommand)]
     Sticky(listening::StickyCommand),
-    /// List and show sessions
+    /// List, show, reset and change sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     /// Show what runs, what waits and what is wrong

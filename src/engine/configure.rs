@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, retention, rights, threads,
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, renew, restart, retention, rights, spec, threads,
     wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
@@ -39,6 +39,7 @@ pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) 
         }
     }
     approvals::reconsider(cx, txn, &mut after.effects)?;
+    renew::agents(cx, txn, &after.renewed, &mut after.effects)?;
     agents::renew_contexts(cx, txn, &mut after)?;
     Ok(Applied::new(Reply::Configured(reports), after.effects))
 }
@@ -50,6 +51,8 @@ pub(super) struct Aftermath {
     pub(super) effects: Vec<Effect>,
     /// Agents whose context files say something else now.
     pub(super) changed: BTreeSet<AgentId>,
+    /// Agents that are started in another way now.
+    pub(super) renewed: BTreeSet<AgentId>,
 }
 
 /// What was done, or why nothing can be done.
@@ -62,7 +65,7 @@ pub(super) fn report(entity: String, action: Action) -> ChangeReport {
 
 fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: &mut Aftermath) -> Result<Made> {
     match change {
-        Change::PutSettings(settings) => put_settings(cx, txn, &settings),
+        Change::PutSettings(settings) => put_settings(cx, txn, &settings, after),
         Change::PutAgent(folder, settings) => agents::put(cx, txn, (&folder, settings), origin, after),
         Change::RemoveAgent(folder) => agents::remove(cx, txn, &folder, &mut after.effects),
         Change::PurgeAgent(folder) => agents::purge(cx, txn, &folder, &mut after.effects),
@@ -84,6 +87,9 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::Mute(folder, address) => threads::mute(cx, txn, &folder, &address),
         Change::Unmute(folder, address) => threads::unmute(cx, txn, &folder, &address),
         Change::EndSticky(folder, address) => threads::end_sticky(cx, txn, &folder, &address),
+        Change::RestartAgent(folder, message) => restart::agent(cx, txn, (&folder, message.as_deref()), after),
+        Change::ResetSession(session) => restart::session(cx, txn, session, after),
+        Change::SetSessionProvider(session, provider) => restart::provider(cx, txn, (session, provider), after),
         Change::Prune => Ok(Ok(Vec::new())),
     }
 }
@@ -98,7 +104,7 @@ fn decide_form(change: &Change) -> Option<String> {
     })
 }
 
-fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result<Made> {
+fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings, after: &mut Aftermath) -> Result<Made> {
     let before = cx.db.settings.get(txn, &())?;
     if before.is_none() && *settings == Settings::default() {
         return Ok(Ok(Vec::new()));
@@ -113,6 +119,15 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
         Some(_) => Action::Updated,
         None => Action::Created,
     };
+    let installed = before.clone().unwrap_or_default();
+    if (&installed.image, &installed.timezone) != (&settings.image, &settings.timezone) {
+        for (id, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
+            if spec::differ((&agent.settings, &installed), (&agent.settings, settings)) {
+                after.renewed.insert(id);
+                after.changed.insert(id);
+            }
+        }
+    }
     if before.is_none_or(|before| before.retention != settings.retention) {
         retention::begin_again(cx, txn)?;
     }
