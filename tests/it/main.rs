@@ -9,6 +9,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod again;
 mod agents;
 mod approvals;
 mod asking;
@@ -35,12 +36,14 @@ mod prompt_cap;
 mod raw;
 mod recovery;
 mod requests;
+mod restart;
 mod retention;
 mod routing;
 mod routing_gate;
 mod routing_identity;
 mod routing_sticky;
 mod routing_threads;
+mod starts;
 mod telegram;
 mod tidy;
 mod trouble;
