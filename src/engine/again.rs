@@ -73,7 +73,7 @@ pub(super) fn turn_failed(
     }
     lifecycle::retire(cx, txn, (turn.session, turn.incarnation), StopReason::TurnFailed, effects)?;
     match hold_off {
-        Some(hold_off) => spread(cx, txn, (row.agent, &hold_off), effects),
+        Some(hold_off) => work.spread(cx, txn, (row.agent, &hold_off), effects),
         None => Ok(()),
     }
 }
@@ -102,16 +102,7 @@ pub(super) fn put_off_all(
     hold_off: &HoldOff,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    let mut work = Work { why: &hold_off.why, told: Vec::new() };
-    let mut seqs = Vec::new();
-    for ((_, seq), id) in cx.db.ready.collect_prefix(txn, &session, cx.policy.rows_per_input / 8)? {
-        work.put_off(cx, txn, (id, hold_off), effects)?;
-        seqs.push(seq);
-    }
-    if !seqs.is_empty() {
-        effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
-    }
-    Ok(())
+    Work { why: &hold_off.why, told: Vec::new() }.put_off_all(cx, txn, (session, hold_off), effects)
 }
 
 /// Ends that agents are held off, and the backoffs of what waits for them: somebody changed something.
@@ -152,21 +143,6 @@ fn hold_off(
     Ok(hold_off)
 }
 
-/// Everything due in the agent's live sessions waits as well: what is in a mailbox would be taken at once.
-fn spread(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (agent, hold_off): (AgentId, &HoldOff),
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == agent) {
-            put_off_all(cx, txn, session, hold_off, effects)?;
-        }
-    }
-    Ok(())
-}
-
 /// Messages that wait or are given up together: who was told already is not told again.
 struct Work<'a> {
     why: &'a str,
@@ -174,6 +150,40 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Everything due in the agent's live sessions waits as well: what is in a mailbox would be taken at once.
+    fn spread(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        (agent, hold_off): (AgentId, &HoldOff),
+        effects: &mut Vec<Effect>,
+    ) -> Result<()> {
+        for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
+            if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == agent) {
+                self.put_off_all(cx, txn, (session, hold_off), effects)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_off_all(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        (session, hold_off): (SessionId, &HoldOff),
+        effects: &mut Vec<Effect>,
+    ) -> Result<()> {
+        let mut seqs = Vec::new();
+        for ((_, seq), id) in cx.db.ready.collect_prefix(txn, &session, cx.policy.rows_per_input / 8)? {
+            self.put_off(cx, txn, (id, hold_off), effects)?;
+            seqs.push(seq);
+        }
+        if !seqs.is_empty() {
+            effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+        }
+        Ok(())
+    }
+
     /// Lets a message wait until its agent gets work again; one that has waited too long is given up.
     fn put_off(
         &mut self,

@@ -101,6 +101,7 @@ impl Intake {
     fn was_taken_in(&self, cx: &Cx<'_>, txn: &Write<'_>, record: &Record) -> Result<bool> {
         match record {
             Record::Claim { seq, incarnation } => match messages::at(cx, txn, self.session, *seq)? {
+                Some((_, message)) if message.failed_in >= *incarnation => Ok(true),
                 Some((id, _)) => Ok(journal::last_of_message(cx, txn, id)?.contains(&Event::Claimed(*incarnation))),
                 None => Ok(false),
             },

@@ -139,7 +139,8 @@ impl std::fmt::Display for Millis {
         match self.0 {
             ms if ms < 1_000 => write!(f, "{ms} ms"),
             ms if ms < 120_000 => write!(f, "{} s", ms / 1_000),
-            ms => write!(f, "{} min", ms / 60_000),
+            ms if ms < 120 * 60_000 => write!(f, "{} min", ms / 60_000),
+            ms => write!(f, "{} h", ms / 3_600_000),
         }
     }
 }

@@ -32,6 +32,7 @@ mod lifecycle;
 mod operator;
 mod pattern;
 mod peers;
+mod places;
 mod prompt_cap;
 mod raw;
 mod recovery;
