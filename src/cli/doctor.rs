@@ -246,7 +246,8 @@ fn store(paths: &Paths) -> Vec<Check> {
         }
         Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
     }
-    match reader.read(|db, txn| Ok::<_, state::Error>((trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?))) {
+    match reader.read(|db, txn| Ok::<_, state::Error>((trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?)))
+    {
         Ok((held_off, failed)) => {
             checks.extend(held_off.iter().map(provider));
             checks.extend(failed.iter().map(start));

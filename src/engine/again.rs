@@ -120,12 +120,7 @@ pub(super) fn lift(cx: &Cx<'_>, txn: &mut Write<'_>, agents: &BTreeSet<AgentId>)
 }
 
 /// Notes that an agent's provider wants less work.
-fn hold_off(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    agent: AgentId,
-    (after, why): (Option<Millis>, &str),
-) -> Result<HoldOff> {
+fn hold_off(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, (after, why): (Option<Millis>, &str)) -> Result<HoldOff> {
     let known = readable(cx.db.hold_offs.get(txn, &agent))?;
     let before = known.as_ref().map(|known| {
         let left = if known.until > cx.now.awake { known.until.since(cx.now.awake) } else { Millis::ZERO };

@@ -2,7 +2,9 @@
 
 use super::again::FailedTurn;
 use super::outbox::Accepted;
-use super::{Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, starts, wake};
+use super::{
+    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, starts, wake,
+};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
@@ -183,15 +185,10 @@ impl Intake {
 
     /// Ends the messages of a turn together: the one whose acknowledgement says so has the answers, the others share its
     /// fate. Whether anything ended.
-    fn end(
-        &mut self,
-        cx: &Cx<'_>,
-        txn: &mut Write<'_>,
-        (seq, incarnation): (u64, u32),
-        turn: TurnEnd,
-    ) -> Result<bool> {
+    fn end(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, (seq, incarnation): (u64, u32), turn: TurnEnd) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
-            let file = format!("ack/{seq}.{incarnation}.{}.json", if turn.failure.is_some() { "failed" } else { "completed" });
+            let file =
+                format!("ack/{seq}.{incarnation}.{}.json", if turn.failure.is_some() { "failed" } else { "completed" });
             self.refuse_position(cx, txn, file, seq)?;
             return Ok(false);
         };

@@ -74,12 +74,7 @@ pub(super) fn provider(
     changed(cx, txn, (id, &row), after)
 }
 
-fn changed(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, row): (SessionId, &Session),
-    after: &mut Aftermath,
-) -> Result<Made> {
+fn changed(cx: &Cx<'_>, txn: &mut Write<'_>, (id, row): (SessionId, &Session), after: &mut Aftermath) -> Result<Made> {
     if row.failed_starts > 0 {
         sessions::update(cx, txn, id, |row| (row.failed_starts, row.start_after) = (0, None))?;
     }

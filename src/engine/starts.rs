@@ -34,7 +34,8 @@ pub(super) fn failed(
     for (_, id) in cx.db.ready.collect_prefix(txn, &session, TOLD_MAX)? {
         let Some(to) = cx.db.messages.require(txn, &id)?.reply.filter(|to| !told.contains(to)) else { continue };
         let why = notice::shortened(why);
-        let text = format!("Your message waits: the agent cannot be started ({why}). It is tried again until it works.");
+        let text =
+            format!("Your message waits: the agent cannot be started ({why}). It is tried again until it works.");
         notice::say_to(cx, txn, (to.clone(), Some(id)), text, effects)?;
         told.push(to);
     }

@@ -40,6 +40,7 @@ impl Configure {
 
 /// One change. `Put` makes the entity or changes it to be like this.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "changes are few and live as long as one transaction")]
 pub enum Change {
     /// Settings of the whole installation.
     PutSettings(Settings),

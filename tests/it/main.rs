@@ -48,4 +48,5 @@ mod starts;
 mod telegram;
 mod tidy;
 mod trouble;
+mod working;
 mod world;

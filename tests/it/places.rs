@@ -63,7 +63,10 @@ fn running_of(world: &World, agent: u64) -> usize {
 fn turn(world: &mut World) {
     let oldest = |session: &SessionId| {
         let inbox = world.outside.inbox.get(session)?;
-        inbox.values().find(|message| matches!(world.state_of(message.id), MessageState::Pending(_))).map(|m| (m.id, m.seq))
+        inbox
+            .values()
+            .find(|message| matches!(world.state_of(message.id), MessageState::Pending(_)))
+            .map(|m| (m.id, m.seq))
     };
     let next = world.outside.running.iter().filter_map(|(session, number)| Some((oldest(session)?, *session, *number)));
     let Some(((_, seq), session, number)) = next.min() else { return };

@@ -33,12 +33,14 @@ fn a_restart_of_an_agent() {
     world.settle();
     world.begin_script();
     let reports = world.configure(vec![restart(Some("Resuming."))]).unwrap();
-    assert_eq!(reports.iter().map(|one| (one.entity.as_str(), one.action)).collect::<Vec<_>>(), [(
-        "session se1 of agent main",
-        Action::Restarted
-    )]);
+    assert_eq!(
+        reports.iter().map(|one| (one.entity.as_str(), one.action)).collect::<Vec<_>>(),
+        [("session se1 of agent main", Action::Restarted)]
+    );
     assert!(matches!(world.incarnation(S, 1).phase, Phase::Stopping { why: StopReason::Restarted, .. }));
-    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Export(export) if !export.messages.is_empty())));
+    assert!(
+        !world.effects.iter().any(|effect| matches!(effect, Effect::Export(export) if !export.messages.is_empty()))
+    );
     world.check("restart_with_a_message");
     world.settle();
     assert_eq!(world.session(S).live, Some(2));

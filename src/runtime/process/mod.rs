@@ -134,7 +134,8 @@ impl ProcessRuntime {
     /// What nothing confines and acts on its own needs the operator's word.
     fn check_confinement(&self, spec: &Spec) -> Result<(), Error> {
         let confinement = &self.shared.setup.confinement;
-        let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(spec.provider, confinement.is_ok())) else {
+        let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(spec.provider, confinement.is_ok()))
+        else {
             return Ok(());
         };
         let provider = spec.provider.as_str();

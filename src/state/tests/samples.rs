@@ -11,11 +11,11 @@ use crate::model::entity::{
     Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode,
     Skills, Trust, UnknownSenders, User, Wiring,
 };
+use crate::model::hold_off::HoldOff;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
     SkipId, TaskId,
 };
-use crate::model::hold_off::HoldOff;
 use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::later::{Fire, SkipSummary, StateField, Task};
