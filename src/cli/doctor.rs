@@ -270,7 +270,8 @@ fn provider(held_off: &HeldOff) -> Check {
 fn start(failed: &FailedStarts) -> Check {
     let FailedStarts { session, agent, .. } = failed;
     let mend = format!(
-        "mend what it says, `hearth sessions show {session}` has what was written to standard error; then `hearth agents          restart {agent}`, or wait: it is tried again by itself and no message is lost"
+        "mend what it says, `hearth sessions show {session}` has what was written to standard error; then `hearth agents \
+         restart {agent}`, or wait: it is tried again by itself and no message is lost"
     );
     bad("start", Verdict::Warn, failed.words(), mend)
 }

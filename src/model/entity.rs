@@ -88,12 +88,6 @@ impl ProviderKind {
             Self::Claude => "claude",
         }
     }
-
-    /// Reads that word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Echo, Self::Command, Self::Claude].into_iter().find(|kind| kind.as_str() == word)
-    }
 }
 
 /// A value of an agent's environment.

@@ -265,7 +265,10 @@ fn session_id(text: &str) -> Result<SessionId, String> {
 }
 
 fn driver(text: &str) -> Result<ProviderKind, String> {
-    ProviderKind::parse(text).ok_or_else(|| format!("`{text}` drives nothing; there are echo, command and claude"))
+    let mut known = [ProviderKind::Echo, ProviderKind::Command, ProviderKind::Claude].into_iter();
+    known
+        .find(|kind| kind.as_str() == text)
+        .ok_or_else(|| format!("`{text}` drives nothing; there are echo, command and claude"))
 }
 
 fn person(text: &str) -> Result<UserId, String> {

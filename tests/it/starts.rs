@@ -45,7 +45,7 @@ fn an_agent_that_cannot_start() {
         world.sweep();
         world.settle();
     }
-    pass(&mut world, 24 * 3_600);
+    pass(&mut world, 2 * 3_600);
     assert_eq!((world.state_of(M), world.message(M).tries), (MessageState::Pending(Due::Now), 0));
     world.outside.startable = true;
     sweep(&mut world, 600);
