@@ -42,6 +42,14 @@ pub(super) enum AgentsCommand {
         #[arg(long, value_name = "NAME")]
         unset_env: Vec<String>,
     },
+    /// Start an agent again, now: what it works on is given back and costs no try
+    Restart {
+        /// Its folder
+        folder: String,
+        /// Say this to each session that is started again; without it they start when they are next needed
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+    },
     /// Archive an agent: its wirings go, what waits for it is dropped, its directory stays
     Remove {
         /// Its folder
@@ -118,6 +126,14 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
             keys.put(&mut fields, clear, unset_env)?;
             change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
+        }
+        AgentsCommand::Restart { folder, message } => {
+            let edit = EditJson::RestartAgent { agent: folder.clone(), message: message.clone() };
+            let done = change::submit_edit(paths, edit)?;
+            if done.changes.is_empty() && !json {
+                return out::line(&format!("no session of {folder} runs: what waits for it is tried at once"));
+            }
+            change::print(&done, json)
         }
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {

@@ -97,7 +97,7 @@ fn warn_of_unconfined(configure: &Configure) {
     let Err(why) = agent_runner::confine::support() else { return };
     for change in &configure.changes {
         if let Change::PutAgent(folder, settings) = change
-            && settings.hold(false) == Hold::NeedsUnconfined
+            && settings.hold(settings.provider, false) == Hold::NeedsUnconfined
         {
             let what =
                 "does not start here unless it is given `unconfined = true`, and with that all rights of your user";

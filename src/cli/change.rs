@@ -60,6 +60,13 @@ pub(super) fn edit(paths: &Paths, edit: EditJson, json: bool) -> Done {
     print(&done, json)
 }
 
+/// As [`edit`], for things that happen together or not at all.
+pub(super) fn edits(paths: &Paths, edits: Vec<EditJson>, json: bool) -> Done {
+    let change = ChangeRequest { edits, ..ChangeRequest::default() };
+    change.configure(COMMAND).map_err(said)?;
+    print(&submit(paths, &change, COMMAND)?, json)
+}
+
 /// The same, without a word.
 pub(super) fn submit_edit(paths: &Paths, edit: EditJson) -> Result<ConfiguredJson, Failure> {
     let change = ChangeRequest { edits: vec![edit], ..ChangeRequest::default() };

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::configuration::{self, Configuration};
 use super::out::{self, Tone};
-use super::{Done, Failure, channels as networks, status};
+use super::trouble::{FailedStarts, HeldOff};
+use super::{Done, Failure, channels as networks, status, trouble};
 use crate::clock;
 use crate::config::{Paths, env};
 use crate::daemon::{rehearse, selftest};
@@ -246,6 +247,14 @@ fn store(paths: &Paths) -> Vec<Check> {
         }
         Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
     }
+    match reader.read(|db, txn| Ok::<_, state::Error>((trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?)))
+    {
+        Ok((held_off, failed)) => {
+            checks.extend(held_off.iter().map(provider));
+            checks.extend(failed.iter().map(start));
+        }
+        Err(error) => checks.push(bad("agents", Verdict::Fail, error.to_string(), "`hearth check` says more")),
+    }
     let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
     checks.push(clock_sanity(newest.ok().flatten().map(|(_, message)| message.stored.millis())));
     checks
@@ -258,6 +267,23 @@ fn runtime(reader: &Reader) -> Option<Check> {
         Ok((kind, why)) => ok("runtime", format!("{}, because {why}", kind.as_str())),
         Err(error) => bad("runtime", Verdict::Fail, error.to_string(), "do what the message says"),
     })
+}
+
+fn provider(held_off: &HeldOff) -> Check {
+    let agent = &held_off.agent;
+    let mend = format!(
+        "it is tried again by itself, and its messages wait for up to a day; `hearth agents restart {agent}` tries at once"
+    );
+    bad("provider", Verdict::Warn, held_off.words(), mend)
+}
+
+fn start(failed: &FailedStarts) -> Check {
+    let FailedStarts { session, agent, .. } = failed;
+    let mend = format!(
+        "mend what it says, `hearth sessions show {session}` has what was written to standard error; then `hearth agents \
+         restart {agent}`, or wait: it is tried again by itself and no message is lost"
+    );
+    bad("start", Verdict::Warn, failed.words(), mend)
 }
 
 fn sound(reader: &Reader) -> Check {

@@ -40,6 +40,7 @@ mod status;
 mod store;
 mod sweep;
 mod time;
+mod trouble;
 mod users;
 mod why;
 mod wirings;
@@ -123,7 +124,7 @@ enum Command {
     /// List and end where agents go on listening after they were addressed
     #[command(subcommand)]
     Sticky(listening::StickyCommand),
-    /// List and show sessions
+    /// List, show, reset and change sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     /// Show what runs, what waits and what is wrong

@@ -5,11 +5,14 @@ mod prompt;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, configuration, entity, out, rows, words};
+use super::trouble::HeldOff;
+use super::{Done, Failure, change, configuration, entity, out, rows, trouble, words};
 use crate::config::Paths;
+use crate::model::entity::ProviderKind;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{Route, Session, SessionStatus};
+use crate::socket::change::EditJson;
 use crate::state::{self, Read, Reader, Tables};
 
 /// Incarnations that are shown of a session, the newest ones.
@@ -29,6 +32,18 @@ pub(super) enum SessionsCommand {
     Prompt {
         /// Its id, like se3
         session: SessionId,
+    },
+    /// Let a session begin anew: what was said is kept, what its provider remembers does not count any more
+    Reset {
+        /// Its id, like se3, or the folder of an agent for all of its sessions
+        session: String,
+    },
+    /// Change what drives a session, from its next incarnation on
+    Set {
+        /// Its id, like se3
+        session: SessionId,
+        /// `provider=echo`, `provider=command` or `provider=claude`; `provider=-` is what drives its agent
+        change: String,
     },
     /// Show one session with its incarnations and what the last one wrote to standard error
     Show {
@@ -51,6 +66,14 @@ struct SessionJson {
     live: Option<u32>,
     /// Smallest number that the agent may use for what it says next.
     next_number: u64,
+    /// What drives it.
+    provider: &'static str,
+    /// Which beginning of it this is, from 0.
+    epoch: u32,
+    /// Messages that ever arrived.
+    messages: u64,
+    /// Starts in a row that failed.
+    failed_starts: u32,
     created: String,
     active: String,
 }
@@ -64,6 +87,8 @@ struct ShownJson {
     due: usize,
     claimed: usize,
     context: usize,
+    /// Why its agent gets no work; null while it does.
+    held_off: Option<HeldOff>,
     /// Newest first.
     incarnations: Vec<IncarnationJson>,
 }
@@ -86,6 +111,23 @@ struct IncarnationJson {
 pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     match command {
+        SessionsCommand::Reset { session } => {
+            let edits = reset(&reader, session)?;
+            drop(reader);
+            change::edits(paths, edits, json)
+        }
+        SessionsCommand::Set { session, change } => {
+            drop(reader);
+            let provider = change.strip_prefix("provider=").map(str::to_owned).filter(|value| !value.is_empty());
+            let provider = provider.ok_or_else(|| {
+                Failure::Failed(format!(
+                    "`{change}` sets nothing; a session has `provider=echo`, `command` or `claude`, and `provider=-`"
+                ))
+            })?;
+            let provider = (provider != "-").then_some(provider);
+            let edit = EditJson::SetSessionProvider { session: session.to_string(), provider };
+            change::edit(paths, edit, json)
+        }
         SessionsCommand::List { agent, limit } => {
             let mut all = reader.read(|db, txn| list(db, txn, agent.as_deref()))?;
             if let (true, Some(agent)) = (all.is_empty(), agent) {
@@ -104,6 +146,18 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             if json { out::json(&shown) } else { print(&shown) }
         }
     }
+}
+
+/// The sessions that are meant: one, or all of an agent that are not archived.
+fn reset(reader: &Reader, which: &str) -> Result<Vec<EditJson>, Failure> {
+    let edit = |session: String| EditJson::ResetSession { session };
+    if which.parse::<SessionId>().is_ok() {
+        return Ok(vec![edit(which.to_owned())]);
+    }
+    entity::known_agent(&reader.read(configuration::collect)?, which)?;
+    let all = reader.read(|db, txn| list(db, txn, Some(which)))?;
+    let active = all.into_iter().filter(|session| session.status == "active");
+    Ok(active.map(|session| edit(session.session)).collect())
 }
 
 fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJson>, state::Error> {
@@ -142,16 +196,29 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &Session)) -> R
         },
         live: session.live,
         next_number: session.next_agent_number(),
+        provider: provider(db, txn, session)?.as_str(),
+        epoch: session.epoch,
+        messages: session.messages,
+        failed_starts: session.failed_starts,
         created: session.created.to_string(),
         active: session.active.to_string(),
     })
 }
 
+fn provider(db: &Tables, txn: &Read<'_>, session: &Session) -> Result<ProviderKind, state::Error> {
+    match session.provider {
+        Some(provider) => Ok(provider),
+        None => Ok(db.agents.get(txn, &session.agent)?.map_or(ProviderKind::Echo, |agent| agent.settings.provider)),
+    }
+}
+
 fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
     let Some(session) = rows::session(db, txn, id)? else { return Ok(None) };
     let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
+    let shape = shape(db, txn, (id, &session))?;
     Ok(Some(ShownJson {
-        session: shape(db, txn, (id, &session))?,
+        held_off: trouble::held_off(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
+        session: shape,
         due: db.ready.prefix(txn, &id)?.count(),
         claimed: db.claims.prefix(txn, &id)?.count(),
         context: db.context.prefix(txn, &id)?.count(),
@@ -183,7 +250,9 @@ fn print_list(all: &[SessionJson]) -> Done {
 }
 
 fn print(shown: &ShownJson) -> Done {
-    let SessionJson { session, agent, name, route, reply, status, live, next_number, created, active } = &shown.session;
+    let SessionJson { session, agent, name, route, reply, status, live, next_number, created, active, .. } =
+        &shown.session;
+    let SessionJson { provider, epoch, messages, failed_starts, .. } = &shown.session;
     let live = live.map_or_else(|| "none".to_owned(), |number| format!("incarnation {number}"));
     for (key, value) in [
         ("session", session.clone()),
@@ -196,9 +265,20 @@ fn print(shown: &ShownJson) -> Done {
         ("next number", next_number.to_string()),
         ("created", created.clone()),
         ("active", active.clone()),
-        ("messages", format!("{} due, {} claimed, {} context", shown.due, shown.claimed, shown.context)),
+        ("driven by", (*provider).to_owned()),
+        ("epoch", epoch.to_string()),
+        (
+            "messages",
+            format!("{} due, {} claimed, {} context, {messages} ever", shown.due, shown.claimed, shown.context),
+        ),
     ] {
         out::line(&format!("{key:12} {value}"))?;
+    }
+    if *failed_starts > 0 {
+        out::line(&format!("{:12} {failed_starts} in a row", "failed starts"))?;
+    }
+    if let Some(held_off) = &shown.held_off {
+        out::line(&format!("{:12} {}", "held off", held_off.words()))?;
     }
     if shown.incarnations.is_empty() {
         return Ok(());

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
-use super::{Done, Failure, channels, out, rows, words};
+use super::trouble::{FailedStarts, HeldOff};
+use super::{Done, Failure, channels, out, rows, trouble, words};
 use crate::config::{Machine, Paths};
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RuntimeKind;
 use crate::model::delivery::OutState;
-use crate::model::entity::{Hold, ProviderKind};
+use crate::model::entity::Hold;
 use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
@@ -44,6 +45,10 @@ struct Status {
     /// The message that has waited longest; null if none waits.
     oldest_pending: Option<PendingStatus>,
     store: StoreStatus,
+    /// Agents whose provider wants less work.
+    held_off: Vec<HeldOff>,
+    /// Sessions with waiting messages whose starts fail.
+    failed_starts: Vec<FailedStarts>,
     warnings: Vec<String>,
 }
 
@@ -212,7 +217,11 @@ pub(super) fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
 
 fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let agents = agents(db, txn)?;
-    let warnings = agents.iter().filter_map(confinement_warning).collect();
+    let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
+    warnings.append(&mut trouble::unconfined(db, txn, agent_runner::confine::support().is_ok())?);
+    let (held_off, failed_starts) = (trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?);
+    warnings.extend(held_off.iter().map(HeldOff::words));
+    warnings.extend(failed_starts.iter().map(FailedStarts::words));
     Ok(Status {
         data: String::new(),
         timezone: String::new(),
@@ -237,6 +246,8 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         approvals: approvals(db, txn)?,
         oldest_pending: oldest_pending(db, txn)?,
         store: StoreStatus::default(),
+        held_off,
+        failed_starts,
         warnings,
     })
 }
@@ -284,17 +295,13 @@ fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error>
         if agent.archived.is_some() {
             continue;
         }
-        let provider = match agent.settings.provider {
-            ProviderKind::Echo => "echo",
-            ProviderKind::Command => "command",
-            ProviderKind::Claude => "claude",
-        };
+        let provider = agent.settings.provider.as_str();
         agents.push(AgentStatus {
             folder: agent.folder.to_string(),
             provider: provider.to_owned(),
             waiting: db.backlog.get(txn, &id)?.unwrap_or(0),
             unconfined: agent.settings.unconfined,
-            confinement: agent.settings.hold(possible).as_str(),
+            confinement: agent.settings.hold(agent.settings.provider, possible).as_str(),
         });
     }
     Ok(agents)

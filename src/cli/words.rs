@@ -149,9 +149,16 @@ pub(super) fn delivery_detail(outbound: &Outbound) -> Option<String> {
 pub(super) fn event(event: &Event) -> String {
     match event {
         Event::Claimed(number) => format!("claimed by incarnation {number}"),
-        Event::TurnLost { incarnation, tries } => {
-            format!("the turn of incarnation {incarnation} ended without an end for it: try {tries}")
+        Event::TurnLost { incarnation, tries, why } => {
+            format!("the turn of incarnation {incarnation} ended without an end for it, try {tries}: {why}")
         }
+        Event::TurnFailed { incarnation, tries, why } => {
+            format!("the turn of incarnation {incarnation} failed and is tried again, try {tries}: {why}")
+        }
+        Event::PutOff { wait, why } => format!("waits at least {wait}, because the provider wants less work: {why}"),
+        Event::Reset(epoch) => format!("the session began anew: epoch {epoch}"),
+        Event::Driven(Some(provider)) => format!("the session is driven by {} from now on", provider.as_str()),
+        Event::Driven(None) => "the session is driven by what drives its agent from now on".to_owned(),
         Event::GivenUp(why) => format!("given up: {why}"),
         Event::Stopped(number, why) => format!("incarnation {number} was asked to stop: {}", why.as_str()),
         Event::Ended(number, how) => format!("incarnation {number} ended: {}", exit(how)),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::configure::{self, Aftermath, Made, report};
 use super::export::Of;
 use super::requests::replies;
-use super::{Cx, Result, export, lifecycle, readable, rights, sessions, threads, wirings};
+use super::{Cx, Result, export, lifecycle, readable, rights, sessions, spec, threads, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -30,6 +30,10 @@ pub(super) fn put(
     if agent.settings == settings {
         return Ok(Ok(vec![report(entity, Action::Unchanged)]));
     }
+    let installed = cx.db.settings.get(txn, &())?.unwrap_or_default();
+    if spec::differ((&agent.settings, &installed), (&settings, &installed)) {
+        after.renewed.insert(id);
+    }
     agent.settings = settings;
     cx.db.agents.put(txn, &id, &agent)?;
     after.changed.insert(id);
@@ -45,6 +49,7 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     agent.archived = Some(cx.now.wall);
     cx.db.agents.put(txn, &id, &agent)?;
     cx.db.agents_by_folder.delete(txn, &Text::from(folder))?;
+    cx.db.hold_offs.delete(txn, &id)?;
     rights::forget_agent(cx, txn, id)?;
     configure::forget_default(cx, txn, folder)?;
     // Destinations first: each wiring looks for its own among those that are left.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, retention, rights, threads,
-    wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, renew, restart, retention, rights,
+    spec, threads, wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -39,6 +39,7 @@ pub(super) fn configure(cx: &Cx<'_>, txn: &mut Write<'_>, configure: Configure) 
         }
     }
     approvals::reconsider(cx, txn, &mut after.effects)?;
+    renew::agents(cx, txn, &after.renewed, &mut after.effects)?;
     agents::renew_contexts(cx, txn, &mut after)?;
     Ok(Applied::new(Reply::Configured(reports), after.effects))
 }
@@ -50,6 +51,8 @@ pub(super) struct Aftermath {
     pub(super) effects: Vec<Effect>,
     /// Agents whose context files say something else now.
     pub(super) changed: BTreeSet<AgentId>,
+    /// Agents that are started in another way now.
+    pub(super) renewed: BTreeSet<AgentId>,
 }
 
 /// What was done, or why nothing can be done.
@@ -84,6 +87,9 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::Mute(folder, address) => threads::mute(cx, txn, &folder, &address),
         Change::Unmute(folder, address) => threads::unmute(cx, txn, &folder, &address),
         Change::EndSticky(folder, address) => threads::end_sticky(cx, txn, &folder, &address),
+        Change::RestartAgent(folder, message) => restart::agent(cx, txn, (&folder, message.as_deref()), after),
+        Change::ResetSession(session) => restart::session(cx, txn, session, after),
+        Change::SetSessionProvider(session, provider) => restart::provider(cx, txn, (session, provider), after),
         Change::Prune => Ok(Ok(Vec::new())),
     }
 }
@@ -113,6 +119,15 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings, after: &m
         Some(_) => Action::Updated,
         None => Action::Created,
     };
+    let installed = before.clone().unwrap_or_default();
+    if (&installed.image, &installed.timezone) != (&settings.image, &settings.timezone) {
+        for (id, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
+            if spec::differ((&agent.settings, &installed), (&agent.settings, settings)) {
+                after.renewed.insert(id);
+                after.changed.insert(id);
+            }
+        }
+    }
     if before.as_ref().is_none_or(|before| before.retention != settings.retention) {
         retention::begin_again(cx, txn)?;
     }

@@ -1,12 +1,15 @@
 //! What agents wrote: claims, ends with their answers, things said at once. Each file changes something once.
 
+use super::again::FailedTurn;
 use super::outbox::Accepted;
-use super::{Applied, Cx, Result, journal, lifecycle, messages, notice, outbox, places, requests, sessions, wake};
+use super::{
+    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, starts, wake,
+};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::journal::Event;
-use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
+use crate::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Said};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::state::Write;
 
@@ -78,8 +81,7 @@ impl Intake {
                 }
             }
             Record::End { seq, also, incarnation, failure, answers } => {
-                let error = failure.map(|failure| failure.error);
-                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })? {
+                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, failure, answers })? {
                     self.note_progress(cx, txn, incarnation, true)?;
                     self.ended = true;
                 }
@@ -101,6 +103,7 @@ impl Intake {
     fn was_taken_in(&self, cx: &Cx<'_>, txn: &Write<'_>, record: &Record) -> Result<bool> {
         match record {
             Record::Claim { seq, incarnation } => match messages::at(cx, txn, self.session, *seq)? {
+                Some((_, message)) if message.failed_in >= *incarnation => Ok(true),
                 Some((id, _)) => Ok(journal::last_of_message(cx, txn, id)?.contains(&Event::Claimed(*incarnation))),
                 None => Ok(false),
             },
@@ -116,7 +119,8 @@ impl Intake {
                         return Ok(false);
                     }
                 }
-                Ok(messages::at(cx, txn, self.session, *seq)?.is_some_and(|(_, message)| !is_open(&message)))
+                let message = messages::at(cx, txn, self.session, *seq)?;
+                Ok(message.is_some_and(|(_, message)| is_settled(&message, *incarnation)))
             }
             Record::Said(said) => outbox::is_known(cx, txn, self.session, &said.wire_id),
             Record::Leftover(_) | Record::Unreadable { .. } => Ok(false),
@@ -152,6 +156,9 @@ impl Intake {
     fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, claimed: bool) -> Result<()> {
         let key = (self.session, number);
         let mut incarnation = cx.db.incarnations.require(txn, &key)?;
+        if claimed && !incarnation.claimed {
+            starts::succeeded(cx, txn, self.session)?;
+        }
         let changed = incarnation.progress != cx.now.awake || (claimed && !incarnation.claimed);
         incarnation.progress = cx.now.awake;
         incarnation.claimed |= claimed;
@@ -167,7 +174,7 @@ impl Intake {
             self.refuse_position(cx, txn, file, seq)?;
             return Ok(false);
         };
-        let waits = matches!(message.state, MessageState::Pending(_));
+        let waits = matches!(message.state, MessageState::Pending(_)) && !is_settled(&message, incarnation);
         if waits {
             let claimed = MessageState::Claimed { incarnation, since: cx.now.awake };
             messages::update(cx, txn, id, |message| message.state = claimed)?;
@@ -178,23 +185,27 @@ impl Intake {
 
     /// Ends the messages of a turn together: the one whose acknowledgement says so has the answers, the others share its
     /// fate. Whether anything ended.
-    fn end(
-        &mut self,
-        cx: &Cx<'_>,
-        txn: &mut Write<'_>,
-        (seq, incarnation): (u64, u32),
-        TurnEnd { also, error, answers }: TurnEnd,
-    ) -> Result<bool> {
+    fn end(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, (seq, incarnation): (u64, u32), turn: TurnEnd) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
-            let file = format!("ack/{seq}.{incarnation}.{}.json", if error.is_some() { "failed" } else { "completed" });
+            let file =
+                format!("ack/{seq}.{incarnation}.{}.json", if turn.failure.is_some() { "failed" } else { "completed" });
             self.refuse_position(cx, txn, file, seq)?;
             return Ok(false);
         };
         self.over.push(seq);
-        if !is_open(&message) {
-            self.clear(cx, txn, &also)?;
+        if is_settled(&message, incarnation) {
+            self.clear(cx, txn, (&turn.also, incarnation))?;
             return Ok(false);
         }
+        let TurnEnd { also, failure, answers } = turn;
+        if let Some(failure) = failure.as_ref().filter(|failure| failure.again != Again::Never) {
+            self.over.extend(&also);
+            self.put_aside(cx, txn, answers)?;
+            let seqs = std::iter::once(seq).chain(also).collect();
+            let turn = FailedTurn { session: self.session, incarnation, failure, seqs };
+            return again::turn_failed(cx, txn, &turn, &mut self.effects).map(|()| true);
+        }
+        let error = failure.map(|failure| failure.error);
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end(error, trouble.first().cloned(), cx);
         // A failed turn may have said itself what went wrong.
@@ -209,14 +220,28 @@ impl Intake {
                 }
             }
         }
+        if matches!(state, MessageState::Completed { .. }) {
+            again::turn_succeeded(cx, txn, message.agent)?;
+        }
         messages::end(cx, txn, id, (state, said), &mut self.effects)?;
         Ok(true)
     }
 
+    /// What a turn said that is taken again is not sent: the next one will say it.
+    fn put_aside(&self, cx: &Cx<'_>, txn: &mut Write<'_>, answers: Vec<Answer>) -> Result<()> {
+        for answer in answers {
+            if let Answer::Read(said) = answer {
+                outbox::abandon(cx, txn, self.session, &said)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Files of messages that ended before this look may still lie there.
-    fn clear(&mut self, cx: &Cx<'_>, txn: &Write<'_>, seqs: &[u64]) -> Result<()> {
+    fn clear(&mut self, cx: &Cx<'_>, txn: &Write<'_>, (seqs, incarnation): (&[u64], u32)) -> Result<()> {
         for seq in seqs {
-            if messages::at(cx, txn, self.session, *seq)?.is_some_and(|(_, message)| !is_open(&message)) {
+            let message = messages::at(cx, txn, self.session, *seq)?;
+            if message.is_some_and(|(_, message)| is_settled(&message, incarnation)) {
                 self.over.push(*seq);
             }
         }
@@ -269,12 +294,17 @@ impl Intake {
 /// How a turn ended, besides whose.
 struct TurnEnd {
     also: Vec<u64>,
-    error: Option<String>,
+    failure: Option<Failure>,
     answers: Vec<Answer>,
 }
 
+/// Whether nothing that an incarnation says of a message counts any more.
+const fn is_settled(message: &Message, incarnation: u32) -> bool {
+    !is_open(message) || message.failed_in >= incarnation
+}
+
 /// Whether a message has not ended yet.
-fn is_open(message: &Message) -> bool {
+pub(super) const fn is_open(message: &Message) -> bool {
     matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. })
 }
 

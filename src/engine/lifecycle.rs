@@ -3,9 +3,9 @@
 
 use super::messages::end;
 use super::requests::replies;
-use super::{Applied, Cx, Result, journal, messages, notice, places, readable, remove, sessions};
+use super::{Applied, Cx, Result, journal, messages, notice, places, remove, sessions, starts};
 use crate::model::effect::Effect;
-use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
 use crate::model::input::RuntimeEvent;
 use crate::model::journal::Event;
@@ -22,9 +22,9 @@ pub(super) fn runtime_event(cx: &Cx<'_>, txn: &mut Write<'_>, event: RuntimeEven
             let Some(mut incarnation) = cx.db.incarnations.get(txn, &(session, number))? else {
                 return Ok(Applied::done(effects));
             };
-            if incarnation.phase == Phase::Starting {
-                incarnation.phase = Phase::Running;
+            if adopt(&mut incarnation, cx.now.awake) {
                 cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
+                end_outdated(cx, txn, (session, number), &mut effects)?;
             }
         }
         RuntimeEvent::Gone { session, incarnation: number, exit, stderr_tail } => {
@@ -41,6 +41,19 @@ pub(super) fn runtime_event(cx: &Cx<'_>, txn: &mut Write<'_>, event: RuntimeEven
         }
     }
     Ok(Applied::done(effects))
+}
+
+/// Notes that an incarnation runs; one of an earlier run of the daemon is this one's from now on. Whether anything changed.
+fn adopt(incarnation: &mut Incarnation, now: Awake) -> bool {
+    let before = (incarnation.phase.clone(), incarnation.adopted);
+    if !matches!(incarnation.phase, Phase::Starting | Phase::Running) {
+        return false;
+    }
+    incarnation.phase = Phase::Running;
+    if incarnation.run() != now.run() {
+        incarnation.adopted = Some(now);
+    }
+    before != (incarnation.phase.clone(), incarnation.adopted)
 }
 
 /// Asks for the end of an incarnation.
@@ -62,32 +75,33 @@ pub(super) fn stop(
     Ok(())
 }
 
-/// Lets the incarnations of an agent that was changed end: at once where nothing is worked on, else with the turn.
-pub(super) fn renew(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_none_or(|row| row.agent != agent) {
-            continue;
-        }
-        let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
-        incarnation.outdated = true;
-        cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
-        end_outdated(cx, txn, (session, number), effects)?;
-    }
-    Ok(())
+/// Lets an incarnation get nothing more: it ends at once if it works on nothing, else with its turn.
+pub(super) fn retire(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, number): (SessionId, u32),
+    why: StopReason,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    cx.db.incarnations.update(txn, &(session, number), |incarnation| incarnation.outdated = Some(why))?;
+    end_outdated(cx, txn, (session, number), effects)
 }
 
-/// Ends an incarnation whose agent was changed, if it works on nothing.
+/// Ends an incarnation that gets nothing more, if it works on nothing.
 pub(super) fn end_outdated(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (session, number): (SessionId, u32),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    let outdated = cx.db.incarnations.get(txn, &(session, number))?.is_some_and(|incarnation| {
-        incarnation.outdated && matches!(incarnation.phase, Phase::Starting | Phase::Running)
-    });
-    let idle = outdated && cx.db.claims.first_in(txn, &session)?.is_none();
-    if idle { stop(cx, txn, (session, number), StopReason::Renewed, effects) } else { Ok(()) }
+    let Some(incarnation) = cx.db.incarnations.get(txn, &(session, number))? else { return Ok(()) };
+    let lives = matches!(incarnation.phase, Phase::Starting | Phase::Running);
+    match incarnation.outdated {
+        Some(why) if lives && cx.db.claims.first_in(txn, &session)?.is_none() => {
+            stop(cx, txn, (session, number), why, effects)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Closes an incarnation whose mailbox has been collected to its end: what it left unfinished is due again.
@@ -103,12 +117,13 @@ pub(super) fn close(
     let mut incarnation = cx.db.incarnations.require(txn, &(session, number))?;
     let Phase::Collecting { exit, .. } = incarnation.phase.clone() else { return Ok(()) };
     let lost = decide_loss(&incarnation, &exit, cx.now.awake);
+    let end = describe_end(&incarnation, &exit, cx.now.awake);
     let limit = cx.policy.rows_per_input / 4; // what is given back changes a few rows each
     let mut worked_on = false;
     let claims = cx.db.claims.collect_prefix(txn, &session, limit)?;
     let (more, unfinished) = (claims.len() >= limit, !claims.is_empty());
     for (_, message) in claims {
-        worked_on |= give_back(cx, txn, (message, number), (lost, &exit), effects)?.trigger;
+        worked_on |= give_back(cx, txn, (message, number), (lost, &end), effects)?.trigger;
     }
     if more {
         // It stays as it is until every claim is reset; then the look that closes it is asked for again.
@@ -116,15 +131,17 @@ pub(super) fn close(
         return Ok(());
     }
     let idle = incarnation.claimed && incarnation.stopped_for == Some(StopReason::Ceiling);
-    if lost == Loss::Own && !worked_on && !idle {
-        // It failed before it could begin with what waited for it: that counts as a try, or it would start for ever.
+    if starts::decide_failed(&incarnation, &exit, cx.policy, cx.now.awake) && lost == Loss::Own {
+        starts::failed(cx, txn, (session, &end), effects)?;
+    } else if lost == Loss::Own && !worked_on && !idle {
+        // It lived and never began with what waited for it: that counts as a try, or it would start for ever.
         for (_, message) in cx.db.ready.collect_prefix(txn, &session, limit)? {
-            give_back(cx, txn, (message, number), (lost, &exit), effects)?;
+            give_back(cx, txn, (message, number), (lost, &end), effects)?;
         }
     }
     journal::of_session(cx, txn, session, Event::Ended(number, exit.clone()))?;
     incarnation.phase = Phase::Closed { exit, at: cx.now.wall };
-    incarnation.tool = None;
+    (incarnation.tool, incarnation.tool_since) = (None, None);
     cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
     cx.db.live.delete(txn, &session)?;
     sessions::update(cx, txn, session, |row| row.live = None)?;
@@ -142,11 +159,10 @@ enum Loss {
 }
 
 fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
-    let earlier_run = incarnation.launched.run() != now.run();
+    let earlier_run = incarnation.run() != now.run();
     match (incarnation.stopped_for, exit) {
-        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed | StopReason::Shutdown), _) => {
-            Loss::Ours
-        }
+        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed | StopReason::TurnFailed), _)
+        | (Some(StopReason::Restarted | StopReason::Shutdown), _) => Loss::Ours,
         (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,
@@ -161,7 +177,7 @@ fn give_back(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (id, incarnation): (MessageId, u32),
-    (loss, exit): (Loss, &Exit),
+    (loss, end_words): (Loss, &str),
     effects: &mut Vec<Effect>,
 ) -> Result<Message> {
     let message = cx.db.messages.require(txn, &id)?;
@@ -180,10 +196,11 @@ fn give_back(
                 message.state = MessageState::Pending(due);
                 message.tries = tries;
             })?;
-            journal::of_message(cx, txn, id, Event::TurnLost { incarnation, tries })?;
+            let why = end_words.to_owned();
+            journal::of_message(cx, txn, id, Event::TurnLost { incarnation, tries, why })?;
         }
         Again::Never => {
-            let error = format!("given up after {} tries; the last one ended with: {}", message.tries, describe(exit));
+            let error = format!("given up after {} tries; the last one ended with: {end_words}", message.tries);
             journal::of_message(cx, txn, id, Event::GivenUp(error.clone()))?;
             // What only went along is not what somebody waits for: they are told of the message that asked.
             let told = match message.trigger {
@@ -209,6 +226,22 @@ fn decide_again(policy: &Policy, loss: Loss, tries: u32) -> Again {
         Loss::Ours => Again::Now,
         Loss::Own if tries >= policy.max_tries => Again::Never,
         Loss::Own => Again::After { tries: tries + 1, wait: policy.backoff(tries) },
+    }
+}
+
+/// The end of an incarnation in words for people: why it was ended, or how it ended, and what it was doing.
+fn describe_end(incarnation: &Incarnation, exit: &Exit, now: Awake) -> String {
+    let how = match incarnation.stopped_for {
+        Some(StopReason::ClaimStuck) => "nothing happened after it took the message, so it was ended".to_owned(),
+        Some(StopReason::Ceiling) => "nothing happened for too long, so it was ended".to_owned(),
+        Some(StopReason::Silent) => "its runner fell silent, so it was ended".to_owned(),
+        _ => describe(exit),
+    };
+    match (&incarnation.tool, incarnation.tool_since) {
+        (Some(tool), Some(since)) => {
+            format!("{how} (it was running the tool {} for {})", tool.name, incarnation.age(since, now))
+        }
+        _ => how,
     }
 }
 
@@ -244,18 +277,21 @@ mod tests {
             phase: Phase::Running,
             launched: Awake::new(2, 0),
             started: crate::model::Timestamp::from_millis(0),
+            adopted: None,
             beat: now,
             progress: now,
             tool: None,
+            tool_since: None,
             stopped_for: None,
             claimed: true,
-            outdated: false,
+            outdated: None,
             digest: SpecDigest::new(0),
             stderr_tail: String::new(),
         };
         let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };
         let unclaimed = Incarnation { claimed: false, ..base.clone() };
         let earlier = Incarnation { launched: Awake::new(1, 9_000), ..base.clone() };
+        let adopted = Incarnation { adopted: Some(Awake::new(2, 5)), ..earlier.clone() };
         for (incarnation, exit, loss) in [
             (base.clone(), Exit::Signal(11), Loss::Own),
             (base.clone(), Exit::Code(0), Loss::Own),
@@ -265,6 +301,9 @@ mod tests {
             (unclaimed, Exit::NotStarted("no such program".into()), Loss::Own),
             (base.clone(), Exit::Unknown, Loss::Own),
             (earlier, Exit::Code(137), Loss::Ours),
+            (adopted, Exit::Code(137), Loss::Own),
+            (stopped(StopReason::TurnFailed), Exit::Signal(15), Loss::Ours),
+            (stopped(StopReason::Restarted), Exit::Signal(15), Loss::Ours),
             (stopped(StopReason::ClaimStuck), Exit::Signal(9), Loss::Own),
             (stopped(StopReason::MadeRoom), Exit::Signal(15), Loss::Ours),
         ] {

@@ -92,6 +92,8 @@ pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Resul
         from: new.from,
         state: MessageState::Pending(Due::Now),
         tries: 0,
+        failed_in: 0,
+        told_to_wait: false,
         stored: cx.now.wall,
     };
     cx.db.messages_by_session.put(txn, &(message.session, message.seq), &id)?;

@@ -89,6 +89,11 @@ pub(super) fn wake_agent(
     Ok(message)
 }
 
+/// Leaves a message in a session that asks for a turn; nobody is woken for it here.
+pub(super) fn leave_request(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId, text: &str) -> Result<MessageId> {
+    leave(cx, txn, session, (text, MessageKind::Chat, true))
+}
+
 fn leave(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -156,7 +161,8 @@ fn woken(text: &str) -> RawJson {
     json::object(&[("text", Field::Text(text)), ("sender", Field::Text(SENDER)), ("senderId", Field::Text(SENDER))])
 }
 
-fn shortened(error: &str) -> String {
+/// The beginning of an error, as much of it as is shown in a chat.
+pub(super) fn shortened(error: &str) -> String {
     match error.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}…", error.get(..end).unwrap_or_default()),
         None => error.to_owned(),

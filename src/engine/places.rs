@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::export::Of;
-use super::{Cx, Result, lifecycle, readable, sessions, wake};
+use super::{Cx, Result, again, lifecycle, readable, sessions, wake};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{Phase, StopReason};
@@ -21,7 +21,9 @@ pub(super) enum Full {
 
 /// What keeps one more incarnation of an agent from running, if anything does.
 pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<Option<Full>> {
-    let (agent, parallel) = (of.session.agent, of.agent.settings.max_parallel);
+    let agent = of.session.agent;
+    // After its provider wanted less work an agent gets one place, until a turn succeeds.
+    let parallel = if again::is_on_trial(cx, txn, agent)? { 1 } else { of.agent.settings.max_parallel };
     let mut running = 0_u32;
     for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         if readable(sessions::load(cx, txn, session))?.is_some_and(|session| session.agent == agent) {
@@ -119,7 +121,7 @@ fn fill_for(cx: &Cx<'_>, txn: &mut Write<'_>, whose: Whose, effects: &mut Vec<Ef
 }
 
 /// Sessions with due messages, each with its oldest one. One seek per session, however many messages it has.
-fn waiting(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(MessageId, SessionId)>> {
+pub(super) fn waiting(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(MessageId, SessionId)>> {
     let mut found = Vec::new();
     let mut from = (SessionId::new(0), 0);
     while let Some(((session, _), oldest)) = cx.db.ready.first(txn, from..)? {

@@ -2,7 +2,7 @@
 
 use super::{Cx, Result};
 use crate::model::configure::Settings;
-use crate::model::entity::{Agent, AgentSettings};
+use crate::model::entity::{Agent, AgentSettings, ProviderKind};
 use crate::model::incarnation::SpecDigest;
 use crate::model::session::Session;
 use crate::state::{Read, Tables, Write};
@@ -14,7 +14,7 @@ pub(super) fn of(
     (session, agent): (&Session, &Agent),
 ) -> Result<(SpecDigest, Option<String>)> {
     let installation = cx.db.settings.get(txn, &())?.unwrap_or_default();
-    Ok((digest(session, &agent.settings, &installation), installation.image))
+    Ok((digest(session.into(), &agent.settings, &installation), installation.image))
 }
 
 /// The zone of an agent's people, if one was configured.
@@ -25,14 +25,38 @@ pub(super) fn timezone(db: &Tables, txn: &Read<'_>, agent: &Agent) -> Result<Opt
     }
 }
 
+/// Whether agents with these settings are started in another way than with those.
+pub(super) fn differ(
+    (before, installed_before): (&AgentSettings, &Settings),
+    (after, installed_after): (&AgentSettings, &Settings),
+) -> bool {
+    let own = Own { provider: None, epoch: 0 };
+    digest(own, before, installed_before) != digest(own, after, installed_after)
+}
+
+/// What a session itself has to say about its start.
+#[derive(Clone, Copy)]
+struct Own {
+    provider: Option<ProviderKind>,
+    epoch: u32,
+}
+
+impl From<&Session> for Own {
+    fn from(session: &Session) -> Self {
+        Self { provider: session.provider, epoch: session.epoch }
+    }
+}
+
 /// FNV-1a over the words that Rust has for the parts: they may change with a version of Hearth, which costs an idle
 /// incarnation its life and nothing else. What is in the context file can change under a living incarnation and does not
 /// count.
-fn digest(session: &Session, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
-    let driver = (session.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
+fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
+    let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
     let place = (settings.trust, settings.unconfined, settings.network, &settings.mounts, settings.limits);
-    let text = format!("{driver:?} {tools:?} {place:?} {:?} {:?}", installation.image, session.epoch);
+    // The zone is in the context file, too, and a variable of the agent's programs that only a start can set.
+    let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
+    let text = format!("{driver:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
     SpecDigest::new(
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
     )

@@ -1,6 +1,6 @@
 //! The start of a daemon: what an earlier one left is looked for, then swept.
 
-use super::{Applied, Cx, Result, sweep, threads};
+use super::{Applied, Cx, Result, renew, sweep, threads};
 use crate::model::effect::Effect;
 use crate::model::incarnation::Phase;
 use crate::state::Write;
@@ -10,6 +10,12 @@ pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
     let mut effects = Vec::new();
     for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         cx.apart(txn, &mut effects, |txn, effects| {
+            // What is started in another way by now gets nothing more, should it still live.
+            let before = effects.len();
+            renew::look(cx, txn, (session, number), effects)?;
+            if effects.len() > before {
+                return Ok(());
+            }
             let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
             effects.push(match incarnation.phase {
                 Phase::Collecting { .. } => Effect::CollectRest(session, number),

@@ -13,7 +13,7 @@ pub(super) enum Verdict {
     Stop(StopReason),
     /// Its start was asked for and nothing was heard: ask again.
     LaunchAgain,
-    /// Its start was asked for by an earlier run of the daemon: ask what became of it.
+    /// An earlier run of the daemon left it: ask what became of it. Until the answer it is not judged.
     Inquire,
     /// Its end was asked for and nothing was heard: ask again.
     StopAgain,
@@ -33,27 +33,27 @@ pub(super) fn decide(incarnation: &Incarnation, claims: &[Awake], policy: &Polic
 }
 
 fn judge_live(incarnation: &Incarnation, claims: &[Awake], policy: &Policy, now: Awake) -> Verdict {
+    if incarnation.run() != now.run() {
+        // The start asks as well: this is for answers that do not come.
+        return if now.ms() >= policy.stop_again.get() { Verdict::Inquire } else { Verdict::Leave };
+    }
     let beaten = incarnation.beat > incarnation.launched;
     let silence_max = if beaten { policy.heartbeat_max } else { policy.first_beat_max };
-    if now.since(incarnation.beat) > silence_max {
+    if incarnation.age(incarnation.beat, now) > silence_max {
         return Verdict::Stop(StopReason::Silent);
     }
     let declared = incarnation.tool.as_ref().and_then(|tool| tool.timeout).unwrap_or(Millis::ZERO);
     let declared = declared.min(policy.tool_timeout_max);
-    if now.since(incarnation.progress) > policy.ceiling.max(declared) {
+    if incarnation.age(incarnation.progress, now) > policy.ceiling.max(declared) {
         return Verdict::Stop(StopReason::Ceiling);
     }
     let tolerance = policy.claim_tolerance.max(declared);
-    let stuck = |claim: &Awake| now.since(*claim) > tolerance && incarnation.progress <= *claim;
+    let stuck = |claim: &Awake| incarnation.age(*claim, now) > tolerance && incarnation.progress <= *claim;
     if claims.iter().any(stuck) {
         return Verdict::Stop(StopReason::ClaimStuck);
     }
     let unheard = incarnation.phase == Phase::Starting && now.since(incarnation.launched) >= policy.stop_again;
-    match unheard {
-        true if incarnation.launched.run() == now.run() => Verdict::LaunchAgain,
-        true => Verdict::Inquire,
-        false => Verdict::Leave,
-    }
+    if unheard { Verdict::LaunchAgain } else { Verdict::Leave }
 }
 
 #[cfg(test)]
@@ -73,12 +73,14 @@ mod tests {
             phase: Phase::Running,
             launched: at(NOW),
             started: Timestamp::from_millis(0),
+            adopted: None,
             beat: at(1),
             progress: at(progress_ago),
             tool: tool.map(|(name, seconds)| ToolUse { name: name.into(), timeout: seconds.map(Millis::seconds) }),
+            tool_since: None,
             stopped_for: None,
             claimed: true,
-            outdated: false,
+            outdated: None,
             digest: SpecDigest::new(0),
             stderr_tail: String::new(),
         }
@@ -120,14 +122,26 @@ mod tests {
         assert_eq!(decide(&incarnation, &[], &Policy::STANDARD, at(0)), Verdict::Leave);
     }
 
-    /// A suspended machine has no awake time, and a restarted daemon counts from its own start.
+    /// What an earlier run left is asked after and not judged; once adopted, its ages count from there.
     #[test]
-    fn another_run_counts_from_its_start() {
-        let incarnation = running(5, None);
-        let next_run = Awake::new(2, 20_000);
-        assert_eq!(decide(&incarnation, &[at(3_000)], &Policy::STANDARD, next_run), Verdict::Leave);
-        let later = Awake::new(2, 61_000);
-        assert_eq!(decide(&incarnation, &[], &Policy::STANDARD, later), Verdict::Stop(StopReason::Silent));
+    fn another_run_counts_from_the_adoption() {
+        let mut incarnation = running(5, None);
+        for (ms, verdict) in [(9_999, Verdict::Leave), (10_000, Verdict::Inquire), (9_000_000, Verdict::Inquire)] {
+            let now = Awake::new(2, ms);
+            assert_eq!(decide(&incarnation, &[at(3_000)], &Policy::STANDARD, now), verdict, "{ms}");
+        }
+        incarnation.adopted = Some(Awake::new(2, 300_000));
+        for (ms, verdict) in [(330_000, Verdict::Leave), (330_001, Verdict::Stop(StopReason::Silent))] {
+            let now = Awake::new(2, ms);
+            assert_eq!(decide(&incarnation, &[at(3_000)], &Policy::STANDARD, now), verdict, "{ms}");
+        }
+        // It beats, and what it had claimed before is not done.
+        incarnation.beat = Awake::new(2, 360_000);
+        incarnation.progress = at(3_001);
+        for (ms, verdict) in [(360_000, Verdict::Leave), (360_001, Verdict::Stop(StopReason::ClaimStuck))] {
+            let now = Awake::new(2, ms);
+            assert_eq!(decide(&incarnation, &[at(3_000)], &Policy::STANDARD, now), verdict, "{ms}");
+        }
     }
 
     #[test]

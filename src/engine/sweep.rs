@@ -55,6 +55,9 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
         }
     }
     if let Some(state) = &observation.state {
+        if incarnation.tool != state.tool || state.progress {
+            incarnation.tool_since = state.tool.as_ref().map(|_| cx.now.awake);
+        }
         incarnation.tool.clone_from(&state.tool);
         if state.progress {
             incarnation.progress = cx.now.awake;

@@ -2,7 +2,7 @@
 
 use super::export::Of;
 use super::places::Full;
-use super::{Cx, Result, export, places, sessions, spec};
+use super::{Cx, Result, again, export, places, sessions, spec, starts};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, Phase};
@@ -85,7 +85,14 @@ fn bring(
         None => None,
     };
     // From the removal of an agent on nothing of it is started, even before its sessions are archived.
-    match decide(of.session, incarnation.as_ref(), of.agent.archived.is_some()) {
+    let wake = decide(of.session, incarnation.as_ref(), of.agent.archived.is_some());
+    if wake != Wake::Nothing
+        && let Some(hold_off) = again::held_off(cx, txn, of.session.agent)?
+    {
+        return again::put_off_all(cx, txn, of.id, &hold_off, effects).map(|()| None);
+    }
+    match wake {
+        Wake::Launch if !starts::may_start(of.session, cx.now.awake) => Ok(None),
         Wake::Nothing => Ok(None),
         Wake::Export => {
             let export = match arrived {
@@ -130,7 +137,7 @@ fn decide(session: &Session, incarnation: Option<&Incarnation>, removed: bool) -
         return Wake::Nothing;
     }
     // One that ends with its turn gets nothing more, either.
-    let phase = incarnation.filter(|incarnation| !incarnation.outdated).map(|incarnation| &incarnation.phase);
+    let phase = incarnation.filter(|incarnation| incarnation.outdated.is_none()).map(|incarnation| &incarnation.phase);
     match (session.live, phase) {
         (None, _) => Wake::Launch,
         (Some(_), Some(Phase::Starting | Phase::Running)) => Wake::Export,
@@ -152,12 +159,14 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, of: Of<'_>, effects: &mut Vec<Effect
         phase: Phase::Starting,
         launched: cx.now.awake,
         started: cx.now.wall,
+        adopted: None,
         beat: cx.now.awake,
         progress: cx.now.awake,
         tool: None,
+        tool_since: None,
         stopped_for: None,
         claimed: false,
-        outdated: false,
+        outdated: None,
         digest,
         stderr_tail: String::new(),
     };
@@ -235,12 +244,14 @@ mod tests {
                 phase,
                 launched: awake,
                 started: at,
+                adopted: None,
                 beat: awake,
                 progress: awake,
                 tool: None,
+                tool_since: None,
                 stopped_for: None,
                 claimed: false,
-                outdated: false,
+                outdated: None,
                 digest: SpecDigest::new(0),
                 stderr_tail: String::new(),
             });

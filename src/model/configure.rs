@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::channel::{ChannelInstance, ChannelKind};
-use super::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
+use super::entity::{
+    AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
+};
+use super::id::SessionId;
 use super::retention::Retention;
 
 /// A list of changes that happen together or not at all.
@@ -37,6 +40,7 @@ impl Configure {
 
 /// One change. `Put` makes the entity or changes it to be like this.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "changes are few and live as long as one transaction")]
 pub enum Change {
     /// Settings of the whole installation.
     PutSettings(Settings),
@@ -83,6 +87,12 @@ pub enum Change {
     Unmute(Folder, Address),
     /// Ends that an agent goes on listening in a thread.
     EndSticky(Folder, Address),
+    /// Ends the incarnations of an agent that live, at once; the next ones are told this, if anything.
+    RestartAgent(Folder, Option<String>),
+    /// Lets a session begin anew: what its provider remembers does not count any more.
+    ResetSession(SessionId),
+    /// Lets something else drive a session; none is what drives its agent.
+    SetSessionProvider(SessionId, Option<ProviderKind>),
     /// Removes what a file made and the other changes do not name.
     Prune,
 }
@@ -113,6 +123,9 @@ impl Change {
             | Self::AddMember(..)
             | Self::AddDestination(..)
             | Self::PutChannel(_)
+            | Self::RestartAgent(..)
+            | Self::ResetSession(_)
+            | Self::SetSessionProvider(..)
             | Self::Mute(..) => false,
         }
     }

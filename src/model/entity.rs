@@ -78,6 +78,18 @@ pub enum ProviderKind {
     Claude,
 }
 
+impl ProviderKind {
+    /// The word in files and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Command => "command",
+            Self::Claude => "claude",
+        }
+    }
+}
+
 /// A value of an agent's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EnvValue {
@@ -277,10 +289,10 @@ impl AgentSettings {
         }
     }
 
-    /// What holds this agent where confinement is `possible`, or is not.
+    /// What holds a session of this agent, by what drives it, where confinement is `possible`, or is not.
     #[must_use]
-    pub const fn hold(&self, possible: bool) -> Hold {
-        match (self.unconfined, possible, self.provider) {
+    pub const fn hold(&self, provider: ProviderKind, possible: bool) -> Hold {
+        match (self.unconfined, possible, provider) {
             (true, _, _) => Hold::Unconfined,
             (false, true, _) => Hold::Confined,
             (false, false, ProviderKind::Echo) => Hold::Harmless,

@@ -54,6 +54,10 @@ pub enum StopReason {
     Renewed,
     /// It was idle and another session waits for its place.
     MadeRoom,
+    /// A turn of it failed and is tried again by another one.
+    TurnFailed,
+    /// The operator wanted its agent to start again.
+    Restarted,
     /// The daemon is stopping.
     Shutdown,
 }
@@ -69,6 +73,8 @@ impl StopReason {
             Self::AgentRemoved => "agent-removed",
             Self::Renewed => "agent-changed",
             Self::MadeRoom => "made-room",
+            Self::TurnFailed => "turn-failed",
+            Self::Restarted => "restarted",
             Self::Shutdown => "shutdown",
         }
     }
@@ -126,20 +132,42 @@ pub struct Incarnation {
     pub launched: Awake,
     /// The same by the wall clock, for people.
     pub started: Timestamp,
+    /// When a later run of the daemon found that it still runs: its ages count from there.
+    pub adopted: Option<Awake>,
     /// When its heartbeat last changed; the launch until then.
     pub beat: Awake,
     /// When it last did anything: provider event, claim, answer; the launch until then.
     pub progress: Awake,
     /// The tool it is running.
     pub tool: Option<ToolUse>,
+    /// Since when it is running that.
+    pub tool_since: Option<Awake>,
     /// Why it was stopped, if it was.
     pub stopped_for: Option<StopReason>,
     /// Whether it ever claimed a message.
     pub claimed: bool,
-    /// Its agent was changed since: it gets nothing more and ends with its turn.
-    pub outdated: bool,
+    /// Why it gets nothing more and ends with its turn, if it does.
+    pub outdated: Option<StopReason>,
     /// Digest of what it was started with.
     pub digest: SpecDigest,
     /// Last lines of its standard error.
     pub stderr_tail: String,
+}
+
+impl Incarnation {
+    /// The run of the daemon that answers for it: the one that launched it, or adopted it last.
+    #[must_use]
+    pub const fn run(&self) -> u64 {
+        match self.adopted {
+            Some(adopted) => adopted.run(),
+            None => self.launched.run(),
+        }
+    }
+
+    /// How long ago something of it was, awake and in the care of a daemon.
+    #[must_use]
+    pub fn age(&self, then: Awake, now: Awake) -> Millis {
+        let age = now.since(then);
+        self.adopted.map_or(age, |adopted| age.min(now.since(adopted)))
+    }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::entity::ProviderKind;
 use super::id::{MessageId, OutboundId, SessionId};
 use super::incarnation::{Exit, StopReason};
-use super::time::Timestamp;
+use super::time::{Millis, Timestamp};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,29 @@ pub enum Event {
         incarnation: u32,
         /// Tries so far.
         tries: u32,
+        /// How it was lost.
+        why: String,
     },
+    /// A turn with the message failed; it will be tried again.
+    TurnFailed {
+        /// The incarnation whose turn it was.
+        incarnation: u32,
+        /// Tries so far.
+        tries: u32,
+        /// What went wrong.
+        why: String,
+    },
+    /// The message waits because its agent's provider wants less work.
+    PutOff {
+        /// For how long at least, awake.
+        wait: Millis,
+        /// In the provider's words.
+        why: String,
+    },
+    /// The session began anew, for this time.
+    Reset(u32),
+    /// The session is driven by this from now on; none is what drives its agent.
+    Driven(Option<ProviderKind>),
     /// The message was given up.
     GivenUp(String),
     /// An incarnation was asked to stop.

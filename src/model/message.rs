@@ -140,6 +140,11 @@ pub struct Message {
     pub state: MessageState,
     /// Turns that ended without an end for it.
     pub tries: u32,
+    /// The incarnation in which a turn with it failed last so that it is tried again; 0 for none. What this one and earlier
+    /// ones say of it does not count any more.
+    pub failed_in: u32,
+    /// Whether somebody was told that it waits for the provider.
+    pub told_to_wait: bool,
     /// When it was stored.
     pub stored: Timestamp,
 }

@@ -12,6 +12,7 @@ pub mod content;
 pub mod delivery;
 pub mod effect;
 pub mod entity;
+pub mod hold_off;
 pub mod id;
 pub mod incarnation;
 pub mod input;

@@ -21,6 +21,18 @@ pub struct Policy {
     pub max_tries: u32,
     /// First backoff after a try; doubles with every further one.
     pub backoff_base: Millis,
+    /// First wait for a provider that wants less work and does not say how long; doubles.
+    pub wait_base: Millis,
+    /// Longest such wait.
+    pub wait_max: Millis,
+    /// Time a message may wait for its provider before somebody is told.
+    pub wait_untold: Millis,
+    /// Time after which a message that waited for its provider is given up; wall time.
+    pub wait_lifetime: Millis,
+    /// Longest wait between starts of a session that fail; the first one is that of tries.
+    pub start_backoff_max: Millis,
+    /// Starts in a row that fail before somebody is told.
+    pub starts_untold: u32,
     /// Longest backoff between delivery attempts.
     pub delivery_backoff_max: Millis,
     /// Time a failing message may hold its lane.
@@ -70,6 +82,12 @@ impl Policy {
         stop_again: Millis::seconds(10),
         max_tries: 5,
         backoff_base: Millis::seconds(5),
+        wait_base: Millis::seconds(30),
+        wait_max: Millis::minutes(15),
+        wait_untold: Millis::seconds(60),
+        wait_lifetime: Millis::minutes(24 * 60),
+        start_backoff_max: Millis::minutes(10),
+        starts_untold: 3,
         delivery_backoff_max: Millis::minutes(10),
         lane_hold_max: Millis::minutes(60),
         attempt_max: Millis::seconds(60),

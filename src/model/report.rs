@@ -194,6 +194,8 @@ pub enum Action {
     Unchanged,
     /// It is gone.
     Removed,
+    /// It starts again.
+    Restarted,
 }
 
 impl Action {
@@ -205,6 +207,7 @@ impl Action {
             Self::Updated => "updated",
             Self::Unchanged => "unchanged",
             Self::Removed => "removed",
+            Self::Restarted => "restarted",
         }
     }
 }

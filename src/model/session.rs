@@ -151,8 +151,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Takes the next number for a message of the host: even, above every earlier one.
+    /// Takes the next number for a message that arrives: even, above every earlier one.
     pub fn take_seq(&mut self) -> u64 {
+        self.messages = self.messages.saturating_add(1);
         self.last_number = self.last_number.saturating_add(2 - self.last_number % 2);
         self.last_number
     }

@@ -70,6 +70,12 @@ impl Timestamp {
         Self(self.0.saturating_sub_unsigned(length.0))
     }
 
+    /// How long ago `then` was, seen from here; no time at all if it is to come.
+    #[must_use]
+    pub fn since(self, then: Self) -> Millis {
+        Millis(u64::try_from(self.0.saturating_sub(then.0)).unwrap_or(0))
+    }
+
     /// This instant plus a length.
     #[must_use]
     pub const fn plus(self, length: Millis) -> Self {
@@ -133,7 +139,8 @@ impl std::fmt::Display for Millis {
         match self.0 {
             ms if ms < 1_000 => write!(f, "{ms} ms"),
             ms if ms < 120_000 => write!(f, "{} s", ms / 1_000),
-            ms => write!(f, "{} min", ms / 60_000),
+            ms if ms < 120 * 60_000 => write!(f, "{} min", ms / 60_000),
+            ms => write!(f, "{} h", ms / 3_600_000),
         }
     }
 }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::file::{self, BadFile};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::configure::{Change, Configure, DestinationSpec};
-use crate::model::entity::{Folder, Origin};
+use crate::model::entity::{Folder, Origin, ProviderKind};
+use crate::model::id::SessionId;
 
 /// Changes that happen together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +125,25 @@ pub enum EditJson {
         /// Where.
         place: ThreadJson,
     },
+    /// Starts an agent again.
+    RestartAgent {
+        /// Its folder.
+        agent: String,
+        /// What the next incarnations are told.
+        message: Option<String>,
+    },
+    /// Lets a session begin anew.
+    ResetSession {
+        /// Its id, like `se3`.
+        session: String,
+    },
+    /// Lets something else drive a session.
+    SetSessionProvider {
+        /// Its id, like `se3`.
+        session: String,
+        /// `echo`, `command` or `claude`; none is what drives its agent.
+        provider: Option<String>,
+    },
     /// Ends that an agent goes on listening in a thread.
     EndSticky {
         /// Which agent.
@@ -209,6 +229,12 @@ impl EditJson {
             Self::RemoveDestination { agent, name } => Change::RemoveDestination(folder(agent)?, name.clone()),
             Self::Mute { agent, place } => Change::Mute(folder(agent)?, place.address()?),
             Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
+            Self::RestartAgent { agent, message } => Change::RestartAgent(folder(agent)?, message.clone()),
+            Self::ResetSession { session } => Change::ResetSession(session_id(session)?),
+            Self::SetSessionProvider { session, provider } => {
+                let provider = provider.as_deref().map(driver).transpose()?;
+                Change::SetSessionProvider(session_id(session)?, provider)
+            }
             Self::EndSticky { agent, place } => Change::EndSticky(folder(agent)?, place.address()?),
         })
     }
@@ -232,6 +258,17 @@ impl ThreadJson {
 
 fn folder(text: &str) -> Result<Folder, String> {
     Folder::new(text).map_err(|error| error.to_string())
+}
+
+fn session_id(text: &str) -> Result<SessionId, String> {
+    text.parse().map_err(|_| format!("`{text}` is no session; write an id like se3"))
+}
+
+fn driver(text: &str) -> Result<ProviderKind, String> {
+    let mut known = [ProviderKind::Echo, ProviderKind::Command, ProviderKind::Claude].into_iter();
+    known
+        .find(|kind| kind.as_str() == text)
+        .ok_or_else(|| format!("`{text}` drives nothing; there are echo, command and claude"))
 }
 
 fn person(text: &str) -> Result<UserId, String> {

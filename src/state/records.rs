@@ -9,6 +9,7 @@ use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
+use crate::model::hold_off::HoldOff;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::later::{Fire, SkipSummary, StateField, Task};
@@ -59,6 +60,7 @@ records! {
         row.attachments.iter_mut().for_each(|file| black_out(&mut file.name));
     }
     "message" 1 Message
+    "hold_off" 1 HoldOff
     "seen" 1 Seen
     "drop" 1 Drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }

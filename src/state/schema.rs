@@ -14,6 +14,7 @@ use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::Outbound;
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
+use crate::model::hold_off::HoldOff;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
@@ -40,6 +41,8 @@ tables! {
     table channels: ForeignKey => ChannelInstance;
     /// Agent groups.
     table agents: AgentId => Agent;
+    /// Agents whose provider wants less work.
+    table hold_offs: AgentId => HoldOff;
     /// Agents that are not archived, by folder.
     index agents_by_folder: Text => AgentId;
     /// Chats.

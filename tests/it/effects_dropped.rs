@@ -9,14 +9,14 @@ use hearth::model::configure::Change;
 use hearth::model::delivery::{DeliveryResult, OutState};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
-use hearth::model::mailbox::{Collection, Target};
+use hearth::model::mailbox::{Again, Collection, Target};
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::report::Outcome;
 use hearth::model::{Input, Millis};
 
 use crate::routing_sticky::place;
 use crate::routing_threads::with_threads;
-use crate::world::outside::{claim, end, failed, mid_turn, said};
+use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
 use crate::world::{World, event_in};
 
 const TOML: &str = r#"
@@ -180,7 +180,12 @@ impl Sim {
                 let own = self.numbers.entry(session).or_insert(1);
                 *own = (*own + 2).max(context);
                 let words = said(*own, number, Some(seq), Target::Reply);
-                match self.chance.next(8) {
+                match self.chance.next(10) {
+                    8 | 9 => {
+                        ended.insert(seq);
+                        let again = if self.chance.one_in(2) { Again::Later } else { Again::Wait(None) };
+                        vec![try_again(seq, vec![], number, again)]
+                    }
                     0 => vec![mid_turn(words)],
                     1 => {
                         ended.insert(seq);

@@ -9,7 +9,7 @@ use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Collection, Found, Record, Target};
+use hearth::model::mailbox::{Again, Collection, Found, Record, Target};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, Reply};
@@ -17,7 +17,7 @@ use hearth::model::{Input, Millis};
 use proptest::prelude::*;
 
 use crate::routing_sticky::{place, sticky_rows};
-use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said};
+use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 use crate::world::{ONE, World, event, event_in, inbound};
 
 const S: SessionId = SessionId::new(1);
@@ -49,7 +49,7 @@ fn a_change() -> impl Strategy<Value = Input> {
 }
 
 fn a_file() -> impl Strategy<Value = Found> {
-    (1..5_u64, 1..3_u32, 0..6_u8, 1..6_u64).prop_map(|(message, number, kind, out)| {
+    (1..5_u64, 1..3_u32, 0..8_u8, 1..6_u64).prop_map(|(message, number, kind, out)| {
         let words = |offset| said(out * 2 + offset, number, Some(message * 2), Target::Reply);
         match kind {
             0 => claim(message * 2, number),
@@ -57,6 +57,8 @@ fn a_file() -> impl Strategy<Value = Found> {
             2 => failed(message * 2, number, "no luck"),
             3 => mid_turn(words(1)),
             4 => leftover(words(1)),
+            6 => try_again(message * 2, vec![message * 2 + 2], number, Again::Later),
+            7 => try_again(message * 2, vec![message * 2 + 2], number, Again::Wait(None)),
             _ => mid_turn(words(0)),
         }
     })

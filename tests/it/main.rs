@@ -9,6 +9,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod again;
 mod agents;
 mod approvals;
 mod asking;
@@ -32,19 +33,23 @@ mod lifecycle;
 mod operator;
 mod pattern;
 mod peers;
+mod places;
 mod prompt_cap;
 mod raw;
 mod recovery;
 mod requests;
+mod restart;
 mod retention;
 mod routing;
 mod routing_gate;
 mod routing_identity;
 mod routing_sticky;
 mod routing_threads;
+mod starts;
 mod telegram;
 mod tidy;
 mod trouble;
 mod typing;
+mod working;
 mod world;
 mod zones;

@@ -3,7 +3,7 @@
 use super::replies::{self, Asker};
 use super::{Denial, create};
 use crate::engine::json::{self, Field};
-use crate::engine::{Cx, Result, approvals, lifecycle, notice, sessions};
+use crate::engine::{Cx, Result, approvals, notice, renew, sessions};
 use crate::model::approval::{Approval, Matters};
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, AgentSettings, McpServer};
@@ -143,7 +143,7 @@ pub(super) fn denied(
 /// Stores an agent that was changed; incarnations that began before it end with their turns.
 fn change(cx: &Cx<'_>, txn: &mut Write<'_>, (id, agent): (AgentId, &Agent), effects: &mut Vec<Effect>) -> Result<()> {
     cx.db.agents.put(txn, &id, agent)?;
-    lifecycle::renew(cx, txn, id, effects)
+    renew::agents(cx, txn, &std::collections::BTreeSet::from([id]), effects)
 }
 
 /// The agent of a session, unless it was removed.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Error, Events, Runtime, Spec};
-use crate::model::entity::{Hold, ProviderKind};
+use crate::model::entity::Hold;
 use crate::model::id::SessionId;
 use table::{Key, Kill, Table};
 
@@ -134,14 +134,11 @@ impl ProcessRuntime {
     /// What nothing confines and acts on its own needs the operator's word.
     fn check_confinement(&self, spec: &Spec) -> Result<(), Error> {
         let confinement = &self.shared.setup.confinement;
-        let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(confinement.is_ok())) else {
+        let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(spec.provider, confinement.is_ok()))
+        else {
             return Ok(());
         };
-        let provider = match spec.provider {
-            ProviderKind::Echo => "echo",
-            ProviderKind::Command => "command",
-            ProviderKind::Claude => "claude",
-        };
+        let provider = spec.provider.as_str();
         let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Err(Error::Unconfined { folder, provider, why: why.clone() })
     }

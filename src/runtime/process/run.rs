@@ -103,7 +103,7 @@ fn instruct(spec: &Spec) -> Result<(), Error> {
 
 /// The rules for an agent that is to be confined.
 fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
-    (spec.settings.hold(setup.confinement.is_ok()) == Hold::Confined).then(|| Confined::of(spec, setup))
+    (spec.settings.hold(spec.provider, setup.confinement.is_ok()) == Hold::Confined).then(|| Confined::of(spec, setup))
 }
 
 /// Makes a directory that only the user can look into, unless it is there.

@@ -62,6 +62,7 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         }
         check.refers((&db.mutes, &key), (&db.agents, &key.0))
     })?;
+    check.each(&db.hold_offs, |check, key, _| check.refers((&db.hold_offs, &key), (&db.agents, &key)))?;
     check.each(&db.state_fields, |check, key, _| check.refers((&db.state_fields, &key), (&db.agents, &key.0)))
 }
 

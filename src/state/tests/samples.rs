@@ -11,6 +11,7 @@ use crate::model::entity::{
     Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode,
     Skills, Trust, UnknownSenders, User, Wiring,
 };
+use crate::model::hold_off::HoldOff;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
     SkipId, TaskId,
@@ -110,6 +111,8 @@ pub(super) fn message(number: u64, state: MessageState, trigger: bool) -> (Messa
         from: None,
         state,
         tries: 0,
+        failed_in: 0,
+        told_to_wait: false,
         stored: at(5),
     };
     (MessageId::new(number), message)
@@ -189,6 +192,8 @@ fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.roles_by_grant.put(txn, &(role, at(2), channel.clone(), handle.clone()), &())?;
     }
     let membership = Membership { user: ada(), at: at(3), by: Some(ada()), origin: Origin::File };
+    let hold_off = HoldOff { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
+    db.hold_offs.put(txn, &AGENT, &hold_off)?;
     db.members.put(txn, &(AGENT, channel.clone(), handle.clone()), &membership)?;
     db.direct_messages.put(txn, &(channel, handle), &DirectMessage { address: address(None), resolved: at(4) })
 }
@@ -229,12 +234,14 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         phase,
         launched: Awake::new(1, 100),
         started: at(5),
+        adopted: None,
         beat: Awake::new(1, 900),
         progress: Awake::new(1, 800),
         tool: Some(ToolUse { name: "Bash".to_owned(), timeout: Some(Millis::minutes(2)) }),
+        tool_since: None,
         stopped_for,
         claimed: true,
-        outdated: false,
+        outdated: None,
         digest: SpecDigest::new(0),
         stderr_tail: "warning: unused".to_owned(),
     };

@@ -240,6 +240,13 @@ pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> Found {
     Found { record: Record::End { seq, also: vec![], incarnation, failure, answers: vec![] }, files: vec![file] }
 }
 
+/// The file by which an incarnation says that a turn failed which may be tried again, with further messages of the turn.
+pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: Again) -> Found {
+    let file = format!("ack/{seq}.{incarnation}.failed.json");
+    let failure = Some(Failure { error: "529 overloaded".to_owned(), again });
+    Found { record: Record::End { seq, also, incarnation, failure, answers: vec![] }, files: vec![file] }
+}
+
 /// Something an incarnation says; `number` names it, too.
 pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: Target) -> Said {
     let text = format!("words {number}");

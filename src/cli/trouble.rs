@@ -1,0 +1,105 @@
+//! What keeps agents from working that an operator may want to mend: providers that want less work, starts that fail.
+
+use serde::Serialize;
+
+use super::rows;
+use crate::model::entity::Hold;
+use crate::model::id::SessionId;
+use crate::model::incarnation::Phase;
+use crate::state::{self, Read, Tables};
+
+/// An agent whose provider wants less work.
+#[derive(Debug, Serialize)]
+pub(super) struct HeldOff {
+    pub(super) agent: String,
+    pub(super) since: String,
+    /// When it gets work again, if the machine stays awake; one that is past means that it is tried.
+    pub(super) again: String,
+    pub(super) why: String,
+}
+
+/// A session with waiting messages whose starts fail.
+#[derive(Debug, Serialize)]
+pub(super) struct FailedStarts {
+    pub(super) session: String,
+    pub(super) agent: String,
+    /// In a row.
+    pub(super) failed_starts: u32,
+    /// How the last one ended.
+    pub(super) why: Option<String>,
+}
+
+/// Agents whose provider wants less work.
+pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<HeldOff>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.hold_offs.iter(txn)? {
+        let (agent, row) = row?;
+        let agent = rows::folder(db, txn, agent)?;
+        found.push(HeldOff { agent, since: row.since.to_string(), again: row.again.to_string(), why: row.why });
+    }
+    Ok(found)
+}
+
+/// Sessions with waiting messages, one look each however many messages they have.
+fn waiting(db: &Tables, txn: &Read<'_>) -> Result<Vec<SessionId>, state::Error> {
+    let mut found = Vec::new();
+    let mut from = (SessionId::new(0), 0);
+    while let Some(((session, _), _)) = db.ready.first(txn, from..)? {
+        found.push(session);
+        from = (SessionId::new(session.number().saturating_add(1)), 0);
+    }
+    Ok(found)
+}
+
+/// Sessions with waiting messages whose last start failed.
+pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedStarts>, state::Error> {
+    let mut found = Vec::new();
+    for id in waiting(db, txn)? {
+        let Some(session) = rows::session(db, txn, id)?.filter(|session| session.failed_starts > 0) else { continue };
+        let why = match db.incarnations.last_in(txn, &id)? {
+            Some((_, last)) => match &last.phase {
+                Phase::Closed { exit, .. } => Some(super::words::exit(exit)),
+                _ => None,
+            },
+            None => None,
+        };
+        let agent = rows::folder(db, txn, session.agent)?;
+        found.push(FailedStarts { session: id.to_string(), agent, failed_starts: session.failed_starts, why });
+    }
+    Ok(found)
+}
+
+/// Sessions with waiting messages that something drives which nothing confines here, by what was set for them alone.
+pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<String>, state::Error> {
+    let mut found = Vec::new();
+    for id in waiting(db, txn)? {
+        let Some(session) = rows::session(db, txn, id)? else { continue };
+        let Some(provider) = session.provider else { continue };
+        let Some(agent) = db.agents.get(txn, &session.agent)? else { continue };
+        if agent.settings.hold(provider, possible) == Hold::NeedsUnconfined {
+            let (folder, provider) = (&agent.folder, provider.as_str());
+            found.push(format!(
+                "session {id} of agent {folder} is not started, because nothing confines {provider} here; `unconfined = \
+                 true` lets it run, `hearth sessions set {id} provider=-` drives it as its agent"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+impl HeldOff {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let Self { agent, since, again, why } = self;
+        format!("agent {agent} gets no work before {again}: its provider has wanted less since {since}: {why}")
+    }
+}
+
+impl FailedStarts {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let Self { session, agent, failed_starts, why } = self;
+        let why = why.as_deref().unwrap_or("it is being tried again");
+        format!("session {session} of agent {agent} failed to start {failed_starts} times in a row: {why}")
+    }
+}

@@ -1,0 +1,149 @@
+//! Starts that fail: a missing program or image is the operator's problem, and what waits goes on waiting.
+
+use std::collections::BTreeSet;
+
+use super::{Cx, Result, notice, places, readable, sessions};
+use crate::model::address::Address;
+use crate::model::effect::Effect;
+use crate::model::id::{AgentId, SessionId};
+use crate::model::incarnation::{Exit, Incarnation, StopReason};
+use crate::model::policy::Policy;
+use crate::model::session::Session;
+use crate::model::time::{Awake, Millis};
+use crate::state::Write;
+
+/// Waiting messages of a session whose senders are told.
+const TOLD_MAX: usize = 100;
+
+/// Notes that an incarnation ended before it could begin: the next start waits, and after some in a row whoever waits is
+/// told, and the owner.
+pub(super) fn failed(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (session, why): (SessionId, &str),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let (row, ()) = sessions::update(cx, txn, session, |row| {
+        row.start_after = Some(cx.now.awake.plus(decide_wait(cx.policy, row.failed_starts)));
+        row.failed_starts = row.failed_starts.saturating_add(1);
+    })?;
+    if row.failed_starts != cx.policy.starts_untold {
+        return Ok(());
+    }
+    let mut told: Vec<Address> = Vec::new();
+    for (_, id) in cx.db.ready.collect_prefix(txn, &session, TOLD_MAX)? {
+        let Some(to) = cx.db.messages.require(txn, &id)?.reply.filter(|to| !told.contains(to)) else { continue };
+        let why = notice::shortened(why);
+        let text =
+            format!("Your message waits: the agent cannot be started ({why}). It is tried again until it works.");
+        notice::say_to(cx, txn, (to.clone(), Some(id)), text, effects)?;
+        told.push(to);
+    }
+    let Some(agent) = cx.db.agents.get(txn, &row.agent)? else { return Ok(()) };
+    let (folder, count) = (&agent.folder, row.failed_starts);
+    let text = format!(
+        "Agent {folder} could not be started {count} times in a row: {}. `hearth doctor` looks for the reason; `hearth \
+         agents restart {folder}` tries again at once.",
+        notice::shortened(why)
+    );
+    notice::tell_owner(cx, txn, &text, effects)
+}
+
+/// Notes that an incarnation began to work.
+pub(super) fn succeeded(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId) -> Result<()> {
+    match sessions::load(cx, txn, session)? {
+        Some(row) if row.failed_starts > 0 || row.start_after.is_some() => forget(cx, txn, session),
+        _ => Ok(()),
+    }
+}
+
+/// Lets sessions of agents start at once whose starts failed: somebody changed something.
+pub(super) fn forgive(cx: &Cx<'_>, txn: &mut Write<'_>, agents: &BTreeSet<AgentId>) -> Result<()> {
+    for (_, session) in places::waiting(cx, txn)? {
+        let row = readable(sessions::load(cx, txn, session))?;
+        if row.is_some_and(|row| row.failed_starts > 0 && agents.contains(&row.agent)) {
+            forget(cx, txn, session)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a session may be started now. A point of an earlier run of the daemon is over.
+pub(super) fn may_start(session: &Session, now: Awake) -> bool {
+    session.start_after.is_none_or(|after| after <= now)
+}
+
+/// Whether an incarnation that ended by itself or fell silent never came as far as to begin.
+pub(super) fn decide_failed(incarnation: &Incarnation, exit: &Exit, policy: &Policy, now: Awake) -> bool {
+    match (incarnation.stopped_for, exit) {
+        _ if incarnation.claimed || incarnation.adopted.is_some() => false,
+        (None, Exit::NotStarted(_)) => true,
+        (None, _) => now.since(incarnation.launched) <= policy.first_beat_max,
+        (Some(StopReason::Silent), _) => incarnation.beat <= incarnation.launched,
+        (Some(_), _) => false,
+    }
+}
+
+fn forget(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId) -> Result<()> {
+    sessions::update(cx, txn, session, |row| (row.failed_starts, row.start_after) = (0, None)).map(drop)
+}
+
+fn decide_wait(policy: &Policy, failed_before: u32) -> Millis {
+    policy.backoff(failed_before).min(policy.start_backoff_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::incarnation::{Phase, SpecDigest};
+    use crate::model::time::Timestamp;
+
+    const POLICY: &Policy = &Policy::STANDARD;
+
+    #[test]
+    fn waits_double_up_to_ten_minutes() {
+        let seconds = |failed| decide_wait(POLICY, failed).get() / 1_000;
+        assert_eq!((0..9).map(seconds).collect::<Vec<_>>(), [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+        assert_eq!(seconds(u32::MAX), 600);
+    }
+
+    #[test]
+    fn what_never_began() {
+        let launched = Awake::new(2, 0);
+        let base = Incarnation {
+            phase: Phase::Running,
+            launched,
+            started: Timestamp::from_millis(0),
+            adopted: None,
+            beat: launched,
+            progress: launched,
+            tool: None,
+            tool_since: None,
+            stopped_for: None,
+            claimed: false,
+            outdated: None,
+            digest: SpecDigest::new(0),
+            stderr_tail: String::new(),
+        };
+        let claimed = Incarnation { claimed: true, ..base.clone() };
+        let adopted = Incarnation { adopted: Some(launched), ..base.clone() };
+        let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };
+        let beaten = Incarnation { beat: Awake::new(2, 1), ..stopped(StopReason::Silent) };
+        let missing = Exit::NotStarted("no such image".into());
+        for (incarnation, exit, seconds, failed) in [
+            (&base, &missing, 0, true),
+            (&base, &missing, 900, true),
+            (&base, &Exit::Code(1), 60, true),
+            (&base, &Exit::Code(1), 61, false),
+            (&claimed, &Exit::Code(1), 1, false),
+            (&adopted, &Exit::Code(1), 1, false),
+            (&stopped(StopReason::Silent), &Exit::Signal(9), 70, true),
+            (&beaten, &Exit::Signal(9), 70, false),
+            (&stopped(StopReason::ClaimStuck), &Exit::Signal(9), 10, false),
+            (&stopped(StopReason::MadeRoom), &Exit::Signal(15), 10, false),
+        ] {
+            let now = Awake::new(2, seconds * 1_000);
+            assert_eq!(decide_failed(incarnation, exit, POLICY, now), failed, "{incarnation:?} {exit:?}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Turns that failed and may be tried again: with a try, or without one while the provider wants less work.
+
+use hearth::model::configure::Change;
+use hearth::model::entity::Folder;
+use hearth::model::id::{MessageId, SessionId};
+use hearth::model::incarnation::{Exit, Phase, StopReason};
+use hearth::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Target};
+use hearth::model::message::{Due, MessageState};
+use hearth::model::{Effect, Input, Millis};
+
+use crate::lifecycle::{answer, live, pass, per_thread, running, threads};
+use crate::world::outside::{claim, end, mid_turn, said, try_again};
+use crate::world::{ONE, World, event};
+
+const S: SessionId = SessionId::new(1);
+const M: MessageId = MessageId::new(1);
+
+/// An incarnation takes a message, and its turn fails.
+fn fail(world: &mut World, (session, seq): (u64, u64), again: Again) {
+    let session = SessionId::new(session);
+    let number = world.session(session).live.unwrap();
+    let turn = world.outside.write(session, vec![claim(seq, number), try_again(seq, vec![], number, again)]);
+    world.put(turn);
+    world.settle();
+    world.assert_sound();
+}
+
+fn sweep(world: &mut World, seconds: u64) {
+    world.pass(Millis::seconds(seconds));
+    world.sweep();
+    world.settle();
+}
+
+fn due_in(world: &World, seconds: u64) -> MessageState {
+    MessageState::Pending(Due::Retry(world.now().awake.plus(Millis::seconds(seconds))))
+}
+
+fn said_to_people(world: &World) -> Vec<String> {
+    world.all_outbound().into_iter().map(|(_, outbound)| outbound.text).collect()
+}
+
+/// One transaction each, with the whole store.
+#[test]
+fn a_failed_turn_in_the_store() {
+    for (again, name) in [(Again::Later, "again_later"), (Again::Wait(Some(Millis::minutes(5))), "again_wait")] {
+        let mut world = running();
+        world.begin_script();
+        fail(&mut world, (1, 2), again);
+        world.check(name);
+    }
+}
+
+/// Five tries with the waits of a turn that is lost, then failed; the person is told in the provider's words, once.
+#[test]
+fn trouble_costs_tries() {
+    let mut world = running();
+    for (tries, wait) in [(1, 5_u64), (2, 10), (3, 20), (4, 40), (5, 80)] {
+        fail(&mut world, (1, 2), Again::Later);
+        assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, wait), tries));
+        assert_eq!(world.incarnation(S, tries).stopped_for, Some(StopReason::TurnFailed));
+        assert_eq!(world.session(S).live, None, "the next one takes the turn");
+        sweep(&mut world, wait);
+        assert_eq!(world.session(S).live, Some(tries + 1));
+    }
+    fail(&mut world, (1, 2), Again::Later);
+    let MessageState::Failed { error, .. } = world.state_of(M) else { panic!("{:?}", world.state_of(M)) };
+    assert_eq!(error, "given up after 5 tries; the last one ended with: 529 overloaded");
+    let said = said_to_people(&world);
+    assert!(said.len() == 1 && said[0].contains("529 overloaded"), "{said:?}");
+    assert_eq!(world.outside.settled.last().unwrap().answers.len(), 1);
+    assert_eq!(world.session(S).failed_starts, 0);
+}
+
+/// All messages of a turn are tried again together, context is context again, and what the turn said is said once.
+#[test]
+fn a_turn_stays_together() {
+    let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));
+    for (id, text) in [("1", "context"), ("2", "!"), ("3", "!")] {
+        world.inject(&event(id, text, ""));
+    }
+    world.settle();
+    let mut last = try_again(6, vec![2, 4], 1, Again::Later);
+    let Record::End { answers, .. } = &mut last.record else { unreachable!() };
+    answers.push(Answer::Read(Box::new(said(9, 1, Some(6), Target::Reply))));
+    let turn = vec![claim(2, 1), claim(4, 1), claim(6, 1), mid_turn(said(7, 1, Some(6), Target::Reply)), last];
+    let turn = world.outside.write(S, turn);
+    world.put(turn);
+    world.settle();
+    let states: Vec<MessageState> = world.all_messages().into_iter().map(|(_, message)| message.state).collect();
+    assert_eq!(states, [MessageState::Pending(Due::Now), due_in(&world, 5), due_in(&world, 5)]);
+    let shown: Vec<&str> = world.outside.shown.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(shown, ["words 7"], "the answer of a turn that failed is put aside");
+    sweep(&mut world, 5);
+    let inbox: Vec<u64> = world.outside.inbox[&S].keys().copied().collect();
+    assert_eq!((inbox, world.session(S).live), (vec![2, 4, 6], Some(2)));
+    let turn = world.outside.write(S, vec![claim(4, 2), claim(6, 2), end(4, 2, vec![]), end(6, 2, vec![])]);
+    world.put(turn);
+    world.settle();
+    assert_eq!(said_to_people(&world), ["words 7", "words 9"], "the second was never sent");
+    assert_eq!(world.outside.shown.len(), 1);
+}
+
+/// Files of a failed turn that are found again change nothing, whoever lives by then.
+#[test]
+fn files_of_a_failed_turn_found_twice() {
+    for again in [Again::Later, Again::Wait(None)] {
+        let mut world = running();
+        let found = vec![claim(2, 1), try_again(2, vec![], 1, again)];
+        let found = Input::Collected(Collection { session: S, found, closes: None });
+        world.put(found.clone());
+        let look_again = |world: &mut World| {
+            let before = world.text();
+            world.put(found.clone());
+            assert_eq!(world.text(), before, "{again:?}");
+        };
+        look_again(&mut world);
+        world.settle();
+        look_again(&mut world);
+        for _ in 0..3 {
+            sweep(&mut world, 30);
+            look_again(&mut world);
+        }
+        assert_eq!(world.session(S).live, Some(2));
+        let turn = world.outside.write(S, vec![claim(2, 2)]);
+        world.put(turn);
+        look_again(&mut world);
+        assert!(matches!(world.state_of(M), MessageState::Claimed { incarnation: 2, .. }));
+    }
+}
+
+/// One session hears it, the whole agent waits; then one session is tried, and with its success the others go.
+#[test]
+fn an_agent_is_held_off_as_a_whole() {
+    let mut world = World::of(&per_thread("max_parallel = 3"));
+    threads(&mut world, &["a", "b"]);
+    world.settle();
+    fail(&mut world, (1, 2), Again::Wait(Some(Millis::seconds(20))));
+    assert_eq!(world.state_of(M), due_in(&world, 20));
+    assert_eq!(world.state_of(MessageId::new(2)), due_in(&world, 20), "what nobody took waits as well");
+    assert!(world.outside.inbox[&SessionId::new(2)].is_empty(), "and is not there to be taken");
+    threads(&mut world, &["c"]);
+    world.settle();
+    sweep(&mut world, 19);
+    assert_eq!(live(&world), [2], "nobody is started");
+    assert!(world.all_messages().iter().all(|(_, message)| message.tries == 0));
+    assert!(said_to_people(&world).is_empty(), "nobody has waited for long");
+    let gone = world.outside.end(SessionId::new(2), 1, Exit::Code(0));
+    world.put(gone);
+    world.settle();
+    sweep(&mut world, 1);
+    assert_eq!(live(&world), [1], "one is tried");
+    sweep(&mut world, 10);
+    assert_eq!(live(&world), [1]);
+    answer(&mut world, 1, 2);
+    sweep(&mut world, 1);
+    assert_eq!(live(&world), [1, 2, 3], "it works again");
+    assert_eq!(world.read(|db, txn| db.hold_offs.len(txn)), 0);
+}
+
+/// Without a word of the provider the waits double; a person is told once, when a minute is over, and it costs no try.
+#[test]
+fn people_are_told_once_of_a_wait() {
+    let mut world = running();
+    for (count, wait) in [(0, 30_u64), (1, 60), (1, 120), (1, 240), (1, 480), (1, 900), (1, 900)] {
+        fail(&mut world, (1, 2), Again::Wait(None));
+        assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, wait), 0));
+        assert_eq!(said_to_people(&world).len(), count, "{wait}");
+        sweep(&mut world, wait);
+    }
+    let said = said_to_people(&world);
+    assert!(said[0].contains("will answer as soon as") && said[0].contains("529 overloaded"), "{said:?}");
+    // Whoever writes meanwhile is told, too: of their own message, once.
+    fail(&mut world, (1, 2), Again::Wait(Some(Millis::minutes(60))));
+    world.inject(&event("2", "are you there?", ""));
+    world.settle();
+    pass(&mut world, 300);
+    assert_eq!(said_to_people(&world).len(), 2);
+    assert_eq!(world.session(S).live, None);
+    // And when it works again, both are answered.
+    sweep(&mut world, 3_300);
+    answer(&mut world, 1, 2);
+    answer(&mut world, 1, 4);
+    assert!(world.all_messages().iter().all(|(_, m)| matches!(m.state, MessageState::Completed { .. })));
+}
+
+/// After a day it is over, whatever the provider says; so it is for what was never tried.
+#[test]
+fn a_wait_ends_after_a_day() {
+    let mut world = running();
+    world.inject(&event("2", "y", ""));
+    world.settle();
+    fail(&mut world, (1, 2), Again::Wait(Some(Millis::minutes(7 * 24 * 60))));
+    let day = Millis::minutes(24 * 60);
+    world.pass(Millis::new(day.get() - 1));
+    world.sweep();
+    world.settle();
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Retry(_))));
+    world.pass(Millis::new(1));
+    world.sweep();
+    world.settle();
+    assert_eq!(world.session(S).live, Some(2), "a last try");
+    fail(&mut world, (1, 2), Again::Wait(None));
+    for (_, message) in world.all_messages() {
+        let MessageState::Failed { error, .. } = message.state else { panic!("{message:?}") };
+        assert!(error.contains("529 overloaded"), "{error}");
+    }
+    let said = said_to_people(&world);
+    let (waits, failed): (Vec<&String>, Vec<&String>) = said.iter().partition(|text| text.contains("waits"));
+    assert_eq!((waits.len(), failed.len()), (1, 1), "once for a chat: {said:?}");
+}
+
+/// A restarted daemon, other settings and a restarted agent try at once; a removed agent leaves nothing.
+#[test]
+fn what_ends_a_wait() {
+    let folder = || Folder::new("main").unwrap();
+    let restarts: [fn(&mut World); 4] = [
+        |world| world.restart(),
+        |world| drop(world.apply(&ONE.replace("\"main\"\n[[chats]]", "\"main\"\nmodel = \"other\"\n[[chats]]"))),
+        |world| drop(world.configure(vec![Change::RestartAgent(Folder::new("main").unwrap(), None)]).unwrap()),
+        |world| drop(world.apply(&format!("max_containers = 3\n{ONE}"))),
+    ];
+    for (number, (restart, at_once)) in restarts.into_iter().zip([true, true, true, false]).enumerate() {
+        let mut world = running();
+        fail(&mut world, (1, 2), Again::Wait(Some(Millis::minutes(60))));
+        restart(&mut world);
+        world.settle();
+        assert_eq!(world.session(S).live.is_some(), at_once, "{number}");
+    }
+    let mut world = running();
+    fail(&mut world, (1, 2), Again::Wait(None));
+    world.configure(vec![Change::RemoveAgent(folder())]).unwrap();
+    world.settle();
+    sweep(&mut world, 30);
+    assert!(matches!(world.state_of(M), MessageState::Dropped { .. }));
+    assert_eq!(world.read(|db, txn| db.hold_offs.len(txn)), 0);
+}
+
+/// An incarnation that works on something else when one of its turns fails ends with that.
+#[test]
+fn a_turn_that_fails_beside_another() {
+    let mut world = running();
+    world.inject(&event("2", "y", ""));
+    let turn = world.outside.write(S, vec![claim(2, 1), claim(4, 1), try_again(2, vec![], 1, Again::Later)]);
+    world.put(turn);
+    world.settle();
+    assert_eq!(world.incarnation(S, 1).phase, Phase::Running);
+    sweep(&mut world, 5);
+    assert!(world.outside.inbox[&S].keys().eq([&4]), "the failed one is for the next incarnation");
+    let turn = world.outside.write(S, vec![end(4, 1, vec![])]);
+    world.put(turn);
+    world.settle();
+    assert_eq!((world.incarnation(S, 1).stopped_for, world.session(S).live), (Some(StopReason::TurnFailed), Some(2)));
+}
+
+/// The end of a turn that is found when its incarnation is gone already.
+#[test]
+fn a_failure_among_the_last_words() {
+    let mut world = running();
+    let gone = world.outside.end(S, 1, Exit::Code(0));
+    world.put(gone);
+    world.lose_effects();
+    let found = vec![claim(2, 1), try_again(2, vec![], 1, Again::Wait(None))];
+    world.put(Input::Collected(Collection { session: S, found, closes: Some(1) }));
+    world.settle();
+    assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, 30), 0));
+    assert_eq!(world.session(S).live, None);
+}
+
+/// What would fail again is given up at once, as ever.
+#[test]
+fn what_would_fail_again_is_given_up() {
+    let mut world = running();
+    let failure = Some(Failure { error: "no such model".to_owned(), again: Again::Never });
+    let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure, answers: vec![] };
+    world.put(Input::Collected(Collection { session: S, found: vec![Found { record, files: vec![] }], closes: None }));
+    assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
+    assert!(!world.effects.contains(&Effect::Stop(S, 1)));
+    assert_eq!(said_to_people(&world), ["Your message could not be processed: no such model"]);
+}
