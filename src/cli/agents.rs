@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
-use super::{Done, Failure, change, out, purge};
+use super::{Done, Failure, change, out, purge, sight};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
@@ -93,6 +93,24 @@ pub(super) struct AgentKeys {
     /// Sessions of it that run at once
     #[arg(long, value_name = "NUMBER")]
     max_parallel: Option<String>,
+    /// What it reaches over the network: `none`, `host` or `open`
+    #[arg(long)]
+    network: Option<String>,
+    /// A directory or file it is to see, read-only unless `:rw` is said: once for each
+    #[arg(long, value_name = "PATH[:PLACE][:ro|rw]")]
+    mounts: Vec<String>,
+    /// Memory of its containers, like 2GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Processors of its containers, like 1.5
+    #[arg(long, value_name = "NUMBER")]
+    cpu: Option<String>,
+    /// Processes and threads of its containers
+    #[arg(long, value_name = "NUMBER")]
+    pids: Option<String>,
+    /// `all`, or a skill it has: once for each
+    #[arg(long, value_name = "all|NAME")]
+    skills: Vec<String>,
 }
 
 /// Lists, shows and changes agents.
@@ -100,7 +118,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
     let known = configuration::read(paths)?;
     match command {
         AgentsCommand::List => list(&known, json),
-        AgentsCommand::Show { folder } => show(find(&known, folder)?, json),
+        AgentsCommand::Show { folder } => show(paths, find(&known, folder)?, json),
         AgentsCommand::Add { folder, keys } => {
             if find(&known, folder).is_ok() {
                 return Err(entity::exists("agent", folder, "agents"));
@@ -108,13 +126,17 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let mut fields = Fields::default();
             fields.set("folder", Value::Text(folder.clone()));
             keys.put(&mut fields, &[], &[])?;
-            change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
+            let toml = entity::toml(&[("[[agents]]", &fields)]);
+            sight::warn_of_writable(folder, &toml);
+            change::put(paths, &known, toml, json)
         }
         AgentsCommand::Set { folder, keys, clear, unset_env } => {
             let agent = find(&known, folder)?;
             let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
             keys.put(&mut fields, clear, unset_env)?;
-            change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
+            let toml = entity::toml(&[("[[agents]]", &fields)]);
+            sight::warn_of_writable(folder, &toml);
+            change::put(paths, &known, toml, json)
         }
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {
@@ -136,8 +158,12 @@ impl AgentKeys {
             ("blocked_tools", texts(&self.blocked_tools)),
             ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),
             ("max_parallel", typed(self.max_parallel.as_ref())),
+            ("network", text(self.network.as_ref())),
+            ("mounts", sight::mounts(&self.mounts)),
+            ("skills", sight::skills(&self.skills)),
         ];
         entity::overlay(fields, given, clear);
+        sight::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)
     }
 
@@ -190,7 +216,16 @@ fn list(known: &Configuration, json: bool) -> Done {
     entity::list("agents", json, known.agents.iter().map(one).collect(), &columns)
 }
 
-fn show(agent: &AgentEntry, json: bool) -> Done {
+fn show(paths: &Paths, agent: &AgentEntry, json: bool) -> Done {
     let fields = Fields::of_agent(&agent.folder, &agent.settings);
-    if json { out::json(&entity::json(&facts(agent), &fields)) } else { entity::show(&facts(agent), &fields) }
+    let mounts = sight::judged(paths, &agent.settings);
+    if json {
+        let mut shown = entity::json(&facts(agent), &fields);
+        if let (Some(map), false) = (shown.as_object_mut(), mounts.is_empty()) {
+            map.insert("mounts".to_owned(), serde_json::to_value(&mounts)?);
+        }
+        return out::json(&shown);
+    }
+    entity::show(&facts(agent), &fields)?;
+    sight::print(&mounts)
 }

@@ -34,6 +34,7 @@ mod rows;
 mod serve;
 mod sessions;
 mod shell;
+mod sight;
 mod since;
 mod status;
 mod store;

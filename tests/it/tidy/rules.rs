@@ -5,7 +5,7 @@
 /// `main -> cli/daemon -> engine -> state -> model`; edges know configuration and model only; the model knows nobody.
 pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("main", &["cli", "daemon"]),
-    ("cli", &["channel", "clock", "config", "daemon", "engine", "model", "socket", "state", "time"]),
+    ("cli", &["channel", "clock", "config", "contracts", "daemon", "engine", "model", "socket", "state", "time"]),
     (
         "daemon",
         &[
