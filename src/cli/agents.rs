@@ -10,6 +10,7 @@ use super::{Done, Failure, change, out, purge, sight};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
+use crate::contracts::home;
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
 
@@ -219,13 +220,23 @@ fn list(known: &Configuration, json: bool) -> Done {
 fn show(paths: &Paths, agent: &AgentEntry, json: bool) -> Done {
     let fields = Fields::of_agent(&agent.folder, &agent.settings);
     let mounts = sight::judged(paths, &agent.settings);
+    let skills = home::skill_names(paths, &agent.settings.skills)?;
     if json {
         let mut shown = entity::json(&facts(agent), &fields);
         if let (Some(map), false) = (shown.as_object_mut(), mounts.is_empty()) {
             map.insert("mounts".to_owned(), serde_json::to_value(&mounts)?);
         }
+        if let Some(map) = shown.as_object_mut() {
+            map.insert("skills_given".to_owned(), skills.into());
+            map.insert("left_out".to_owned(), home::left_out(paths, &agent.settings)?.into());
+        }
         return out::json(&shown);
     }
     entity::show(&facts(agent), &fields)?;
-    sight::print(&mounts)
+    out::line(&format!("{:20} {}", "skills given", if skills.is_empty() { "none".to_owned() } else { skills.join(", ") }))?;
+    sight::print(&mounts)?;
+    for what in home::left_out(paths, &agent.settings)? {
+        out::warning(&format!("agent {} does without {what}", agent.folder));
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@ use super::out::{self, Tone};
 use super::{Done, Failure, channels as networks, status};
 use crate::clock;
 use crate::config::{Paths, env};
+use crate::contracts::home;
 use crate::daemon::selftest;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
@@ -242,12 +243,30 @@ fn store(paths: &Paths) -> Vec<Check> {
         Ok(configuration) => {
             checks.extend(entities(&configuration));
             checks.extend(channels(paths, &configuration));
+            checks.extend(left_out(paths, &configuration));
         }
         Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
     }
     let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
     checks.push(clock_sanity(newest.ok().flatten().map(|(_, message)| message.stored.millis())));
     checks
+}
+
+/// What agents do without although it was declared.
+fn left_out(paths: &Paths, configuration: &Configuration) -> Vec<Check> {
+    let name = "mounts and skills";
+    let mut checks = Vec::new();
+    for agent in &configuration.agents {
+        match home::left_out(paths, &agent.settings) {
+            Ok(left_out) => checks.extend(left_out.into_iter().map(|what| {
+                let found = format!("agent {} does without {what}", agent.folder);
+                let mend = "correct the allow-list, the skills directory or the agent; `hearth agents show` has its mounts";
+                bad(name, Verdict::Warn, found, mend)
+            })),
+            Err(error) => checks.push(bad(name, Verdict::Fail, error.to_string(), "make it readable")),
+        }
+    }
+    if checks.is_empty() { vec![ok(name, "agents get what was declared")] } else { checks }
 }
 
 fn sound(reader: &Reader) -> Check {

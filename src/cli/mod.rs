@@ -39,6 +39,7 @@ mod since;
 mod status;
 mod store;
 mod sweep;
+mod transcripts;
 mod users;
 mod why;
 mod wirings;

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, configuration, entity, out, rows, words};
+use super::{Done, configuration, entity, out, rows, transcripts, words};
 use crate::config::Paths;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
@@ -28,6 +28,18 @@ pub(super) enum SessionsCommand {
         /// Its id, like se3
         session: SessionId,
     },
+    /// Show what the provider itself recorded of a session: `--json` prints its lines as they are
+    Transcript {
+        /// Its id, like se3
+        session: SessionId,
+    },
+    /// Show what an agent remembers: its notes and what its provider keeps
+    Memory {
+        /// Its folder
+        agent: String,
+    },
+    /// Show how many bytes agents and sessions take up
+    Du,
 }
 
 /// One session of `hearth sessions list --json`.
@@ -95,6 +107,9 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;
             if json { out::json(&shown) } else { print(&shown) }
         }
+        SessionsCommand::Transcript { session } => transcripts::transcript(paths, *session, json),
+        SessionsCommand::Memory { agent } => transcripts::memory(paths, agent, json),
+        SessionsCommand::Du => transcripts::du(paths, json),
     }
 }
 

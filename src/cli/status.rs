@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
-use super::{Done, Failure, channels, out, rows, words};
+use super::{Done, Failure, channels, out, rows, transcripts, words};
 use crate::config::Paths;
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
@@ -139,6 +139,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
         ));
     }
     warnings.append(&mut status.warnings);
+    warnings.extend(transcripts::long(paths, &reader)?);
     if status.daemon.is_none() {
         warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
     }

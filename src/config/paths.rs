@@ -137,6 +137,16 @@ impl Paths {
         Ok(Self { data, sockets, private_tmp, config, home, uid })
     }
 
+    /// Places below one directory: the data in `data`, the home `home`, the configuration in `config`.
+    #[cfg(test)]
+    pub(crate) fn beneath(root: &Path) -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let (flag, home, config) = (root.join("data"), root.join("home"), root.join("config"));
+        let (flag, home, xdg_config) = (Some(flag), Some(home), Some(config));
+        Self::decide(Sources { flag, home, xdg_config, tmp: root.join("tmp"), uid, ..Sources::default() })
+            .expect("a short path has places")
+    }
+
     /// Makes the data directory and what lies in it, and the directory of the socket, private to this user.
     ///
     /// # Errors

@@ -247,19 +247,23 @@ fn blocks(pattern: &str, real: &Path) -> bool {
 /// Opens what was resolved without following any link, and makes sure that it is still what was judged.
 #[cfg(target_os = "linux")]
 fn same_when_opened(real: &Path) -> Result<(), String> {
-    use rustix::fs::ResolveFlags;
+    use rustix::fs::{FileType, ResolveFlags};
+    use std::os::fd::AsRawFd as _;
     let changed = || format!("Path changed while it was looked at: \"{}\"", real.display());
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(rustix::fs::CWD, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     let opened = match opened {
         Ok(opened) => opened,
         // Before Linux 5.6: only the last part can be kept from being a link.
         Err(rustix::io::Errno::NOSYS) => {
-            rustix::fs::open(real, flags, Mode::empty()).map_err(|_| changed())?
+            rustix::fs::open(real, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|_| changed())?
         }
         Err(_) => return Err(changed()),
     };
-    use std::os::fd::AsRawFd as _;
+    let kind = rustix::fs::fstat(&opened).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    if !matches!(kind, Ok(FileType::Directory | FileType::RegularFile)) {
+        return Err(changed());
+    }
     let now = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).map_err(|_| changed())?;
     if now.as_os_str().as_bytes() == real.as_os_str().as_bytes() { Ok(()) } else { Err(changed()) }
 }

@@ -19,6 +19,8 @@ const ENTRIES_MAX: usize = 1_000;
 pub struct Note {
     /// Where it is, relative to the agent's folder or home.
     pub file: String,
+    /// How long it is.
+    pub bytes: u64,
     /// What it says, as far as it is text; else why it is not shown.
     pub text: Result<String, String>,
 }
@@ -55,7 +57,8 @@ fn note(dir: &Dir, name: &OsStr, place: &str) -> Result<Option<Note>, Error> {
         Content::Whole(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Content::Refused(why) => Err(why),
     };
-    Ok(Some(Note { file: format!("{place}{}", name.to_string_lossy()), text }))
+    let bytes = dir.size(name)?.unwrap_or(0);
+    Ok(Some(Note { file: format!("{place}{}", name.to_string_lossy()), bytes, text }))
 }
 
 /// An agent's directory in a directory of Hearth's.

@@ -113,24 +113,16 @@ pub fn usage(place: &Path) -> Result<Usage, Error> {
     Ok(usage)
 }
 
-/// The same for what lies deeper, where an agent can change the directories on the way.
+/// The same for a directory in it, which may not be there.
 ///
 /// # Errors
 /// [`Error`] if the machine cannot read.
-pub fn usage_below(place: &Path, names: &[&str]) -> Result<Usage, Error> {
+pub fn usage_below(place: &Path, name: &str) -> Result<Usage, Error> {
     let mut usage = Usage::default();
     let mut left = COUNTED_MAX;
-    let Some(mut dir) = Dir::find(place)? else { return Ok(usage) };
-    for name in names {
-        match dir.dir(OsStr::new(name))? {
-            Some(next) => dir = next,
-            None => {
-                usage.bytes = dir.size(OsStr::new(name))?.unwrap_or(0);
-                return Ok(usage);
-            }
-        }
+    if let Some(dir) = Dir::find(place)?.map(|dir| dir.dir(OsStr::new(name))).transpose()?.flatten() {
+        count(&dir, &mut usage, (&mut left, DEPTH_MAX))?;
     }
-    count(&dir, &mut usage, (&mut left, DEPTH_MAX))?;
     Ok(usage)
 }
 
