@@ -233,7 +233,11 @@ fn show(paths: &Paths, agent: &AgentEntry, json: bool) -> Done {
         return out::json(&shown);
     }
     entity::show(&facts(agent), &fields)?;
-    out::line(&format!("{:20} {}", "skills given", if skills.is_empty() { "none".to_owned() } else { skills.join(", ") }))?;
+    out::line(&format!(
+        "{:20} {}",
+        "skills given",
+        if skills.is_empty() { "none".to_owned() } else { skills.join(", ") }
+    ))?;
     sight::print(&mounts)?;
     for what in home::left_out(paths, &agent.settings)? {
         out::warning(&format!("agent {} does without {what}", agent.folder));

@@ -260,7 +260,8 @@ fn left_out(paths: &Paths, configuration: &Configuration) -> Vec<Check> {
         match home::left_out(paths, &agent.settings) {
             Ok(left_out) => checks.extend(left_out.into_iter().map(|what| {
                 let found = format!("agent {} does without {what}", agent.folder);
-                let mend = "correct the allow-list, the skills directory or the agent; `hearth agents show` has its mounts";
+                let mend =
+                    "correct the allow-list, the skills directory or the agent; `hearth agents show` has its mounts";
                 bad(name, Verdict::Warn, found, mend)
             })),
             Err(error) => checks.push(bad(name, Verdict::Fail, error.to_string(), "make it readable")),

@@ -88,7 +88,7 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
     #[command(subcommand)]
-    Agents(agents::AgentsCommand),
+    Agents(Box<agents::AgentsCommand>),
     /// List, show and change chats
     #[command(subcommand)]
     Chats(chats::ChatsCommand),

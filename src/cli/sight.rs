@@ -62,7 +62,8 @@ pub(super) fn put_limits(fields: &mut Fields, given: [(&str, &Option<String>); 3
     };
     for (key, text) in given {
         let Some(text) = text else { continue };
-        let number = text.parse::<f64>().is_ok_and(f64::is_finite) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let number =
+            text.parse::<f64>().is_ok_and(f64::is_finite) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let whole = number && !text.starts_with('.') && !text.ends_with('.');
         limits.retain(|(known, _)| known != key);
         limits.push((key.to_owned(), if whole { Value::Plain(text.clone()) } else { Value::Text(text.clone()) }));
@@ -101,7 +102,13 @@ pub(super) fn print(mounts: &[MountJson]) -> Done {
     let row = |one: &MountJson| {
         let access = if one.readonly { "read-only" } else { "READ-WRITE" };
         let allowed = if one.allowed { "allowed" } else { "REFUSED" };
-        vec![one.host_path.clone(), one.place.clone().unwrap_or_default(), access.into(), allowed.into(), one.reason.clone()]
+        vec![
+            one.host_path.clone(),
+            one.place.clone().unwrap_or_default(),
+            access.into(),
+            allowed.into(),
+            one.reason.clone(),
+        ]
     };
     out::table(&["MOUNT", "SEEN AT", "ACCESS", "ALLOW-LIST", "WHY"], mounts.iter().map(row).collect())
 }

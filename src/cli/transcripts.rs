@@ -176,7 +176,7 @@ struct AgentUse {
 pub(super) fn du(paths: &Paths, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     let mut sessions = Vec::new();
-    for (id, folder, _) in reader.read(|db, txn| all(db, txn))? {
+    for (id, folder, _) in reader.read(all)? {
         sessions.push(SessionUse {
             session: id.to_string(),
             transcript: bytes(paths, id, &folder)?,
@@ -198,20 +198,22 @@ pub(super) fn du(paths: &Paths, json: bool) -> Done {
     if json {
         return out::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));
     }
-    let row = |one: &AgentUse| vec![one.agent.clone(), one.folder.to_string(), one.home.to_string(), one.memory.to_string()];
+    let row =
+        |one: &AgentUse| vec![one.agent.clone(), one.folder.to_string(), one.home.to_string(), one.memory.to_string()];
     out::table(&["AGENT", "FOLDER", "HOME", "MEMORY"], agents.iter().map(row).collect())?;
     if sessions.is_empty() {
         return Ok(());
     }
     out::line("")?;
-    let row =
-        |one: &SessionUse| vec![one.session.clone(), one.agent.clone(), one.transcript.to_string(), one.mailbox.to_string()];
+    let row = |one: &SessionUse| {
+        vec![one.session.clone(), one.agent.clone(), one.transcript.to_string(), one.mailbox.to_string()]
+    };
     out::table(&["SESSION", "AGENT", "TRANSCRIPT", "MAILBOX"], sessions.iter().map(row).collect())
 }
 
 /// Conversations that are better begun anew, in words.
 pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failure> {
-    let mut sessions = reader.read(|db, txn| all(db, txn))?;
+    let mut sessions = reader.read(all)?;
     sessions.retain(|(_, _, session)| session.status == SessionStatus::Active);
     sessions.sort_by_key(|(_, _, session)| std::cmp::Reverse(session.active));
     let mut long = Vec::new();

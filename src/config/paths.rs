@@ -128,7 +128,8 @@ impl Paths {
         let Sources { flag, hearth_data, xdg_data, xdg_config, home, runtime, tmp, uid } = sources;
         let xdg = || xdg_data.filter(|dir| dir.is_absolute()).map(|dir| dir.join("hearth"));
         let local = || home.as_ref().map(|home| home.join(".local/share/hearth"));
-        let config = xdg_config.filter(|dir| dir.is_absolute()).or_else(|| home.as_ref().map(|home| home.join(".config")));
+        let config =
+            xdg_config.filter(|dir| dir.is_absolute()).or_else(|| home.as_ref().map(|home| home.join(".config")));
         let config = config.map(|dir| dir.join("hearth"));
         let data = flag.or(hearth_data).or_else(xdg).or_else(local).ok_or(BadPlace::Nowhere)?;
         let data = canonical(&data)?;

@@ -95,7 +95,10 @@ pub fn judge(paths: &Paths, mounts: &[ExtraMount]) -> Vec<Verdict> {
     }
     let list = read(paths);
     let one = |mount: &ExtraMount| {
-        list.as_ref().map_err(Clone::clone).and_then(|list| validate(paths, list, mount)).unwrap_or_else(Verdict::Refused)
+        list.as_ref()
+            .map_err(Clone::clone)
+            .and_then(|list| validate(paths, list, mount))
+            .unwrap_or_else(Verdict::Refused)
     };
     mounts.iter().map(one).collect()
 }
@@ -165,7 +168,8 @@ fn validate(paths: &Paths, list: &List, mount: &ExtraMount) -> Result<Verdict, S
         return Err(format!("Path matches blocked pattern \"{pattern}\": \"{}\"", real.display()));
     }
     let Some(root) = list.roots.iter().find(|root| contains(&expand(paths, &root.path), &real)) else {
-        let roots: Vec<String> = list.roots.iter().map(|root| expand(paths, &root.path).display().to_string()).collect();
+        let roots: Vec<String> =
+            list.roots.iter().map(|root| expand(paths, &root.path).display().to_string()).collect();
         let roots = roots.join(", ");
         return Err(format!("Path \"{}\" is not under any allowed root. Allowed roots: {roots}", real.display()));
     };
@@ -238,7 +242,8 @@ fn blocks(pattern: &str, real: &Path) -> bool {
         })
         .collect();
     let alike = |(wanted, part): (&String, &String)| {
-        let goes_on = part.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '_', '~']));
+        let goes_on =
+            part.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '_', '~']));
         goes_on || (wanted.starts_with('.') && part.ends_with(wanted.as_str()))
     };
     !wanted.is_empty() && parts.windows(wanted.len()).any(|parts| wanted.iter().zip(parts).all(alike))

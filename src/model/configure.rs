@@ -37,6 +37,7 @@ impl Configure {
 
 /// One change. `Put` makes the entity or changes it to be like this.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a file has few agents, and each is moved a few times")]
 pub enum Change {
     /// Settings of the whole installation.
     PutSettings(Settings),

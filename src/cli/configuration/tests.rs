@@ -11,8 +11,8 @@ use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Configure;
 use crate::model::entity::{
-    Access, Engage, EnvValue, ExtraMount, Ignored, Limits, Network, ProviderKind, SenderScope, SessionMode, Skills, Trust,
-    UnknownSenders,
+    Access, Engage, EnvValue, ExtraMount, Ignored, Limits, Network, ProviderKind, SenderScope, SessionMode, Skills,
+    Trust, UnknownSenders,
 };
 use crate::model::input::Input;
 use crate::model::policy::Policy;
@@ -50,23 +50,25 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
         0..1_000_u32,
         (1..1_000_u32, sight()),
     )
-        .prop_map(|(name, real, command, env, model, trust, blocked_tools, prompt, (parallel, sight))| AgentSettings {
-            name,
-            provider: if real { ProviderKind::Command } else { ProviderKind::Echo },
-            command: if real { command } else { Vec::new() },
-            env: env.into_iter().collect(),
-            effort: model.clone(),
-            model,
-            trust,
-            unconfined: real,
-            blocked_tools,
-            max_prompt_messages: prompt,
-            max_parallel: parallel,
-            network: sight.0,
-            mounts: sight.1,
-            limits: sight.2,
-            skills: sight.3,
-            ..AgentSettings::named(String::new())
+        .prop_map(|(name, real, command, env, model, trust, blocked_tools, prompt, (parallel, sight))| {
+            AgentSettings {
+                name,
+                provider: if real { ProviderKind::Command } else { ProviderKind::Echo },
+                command: if real { command } else { Vec::new() },
+                env: env.into_iter().collect(),
+                effort: model.clone(),
+                model,
+                trust,
+                unconfined: real,
+                blocked_tools,
+                max_prompt_messages: prompt,
+                max_parallel: parallel,
+                network: sight.0,
+                mounts: sight.1,
+                limits: sight.2,
+                skills: sight.3,
+                ..AgentSettings::named(String::new())
+            }
         })
 }
 
@@ -84,7 +86,8 @@ fn sight() -> impl Strategy<Value = (Network, Vec<ExtraMount>, Limits, Skills)> 
     let limits = (memory, option::of(10..=1_024_000_u32), option::of(16..=4_194_304_u32))
         .prop_map(|(memory, cpu, pids)| Limits { memory, cpu, pids });
     let names = btree_set("[a-z0-9][a-zA-Z0-9_.-]{0,5}", 0..3);
-    let skills = option::of(names).prop_map(|names| names.map_or(Skills::All, |n| Skills::Only(n.into_iter().collect())));
+    let skills =
+        option::of(names).prop_map(|names| names.map_or(Skills::All, |n| Skills::Only(n.into_iter().collect())));
     (select(vec![Network::None, Network::Host, Network::Open]), mounts, limits, skills)
 }
 

@@ -65,7 +65,8 @@ fn place(problems: &mut Problems<'_>, at: usize, others: &[ExtraMount], mount: &
             return false;
         }
     };
-    let within = |one: &str, other: &str| one == other || one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    let within =
+        |one: &str, other: &str| one == other || one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
     let taken = others.iter().filter_map(|other| container_path(other).ok());
     if let Some(other) = taken.into_iter().find(|other| within(other, path) || within(path, other)) {
         let (path, other) = (excerpt(path), excerpt(other));
@@ -93,7 +94,8 @@ fn memory(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<u64> {
     };
     let good = bytes.filter(|bytes| (MEMORY_MIN..=MEMORY_MAX).contains(bytes));
     if good.is_none() {
-        let what = "`limits.memory` must be bytes, or a text like \"512MiB\" or \"2GiB\", from 16MiB to 1024TiB; correct it";
+        let what =
+            "`limits.memory` must be bytes, or a text like \"512MiB\" or \"2GiB\", from 16MiB to 1024TiB; correct it";
         problems.add(value.span().start, what);
     }
     good
@@ -107,7 +109,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 /// The inverse of reading it.
 pub(super) fn memory_value(bytes: u64) -> Value {
-    match UNITS.iter().find(|(_, unit)| bytes % unit == 0 && bytes > 0) {
+    match UNITS.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
         Some((name, unit)) => Value::Text(format!("{}{name}", bytes / unit)),
         None => Value::Plain(bytes.to_string()),
     }
@@ -162,7 +164,10 @@ pub(super) fn image(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<St
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/' | b':' | b'@');
     let first = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
     if !first || name.len() > NAME_MAX || !name.bytes().all(plain) {
-        problems.add(at, format!("`{}` is no name of an image; write one like \"localhost/hearth-agent:latest\"", excerpt(name)));
+        problems.add(
+            at,
+            format!("`{}` is no name of an image; write one like \"localhost/hearth-agent:latest\"", excerpt(name)),
+        );
         return None;
     }
     Some(name.to_owned())

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
-use crate::model::configure::{ChatSpec, RuntimeKind, RoleSpec, UserSpec, WiringSpec};
+use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages, ProviderKind,
     SenderScope, SessionMode, Skills, Trust, UnknownSenders,

@@ -76,12 +76,15 @@ impl World {
     }
 }
 
-/// The peer's table, row for row: `(host path, container path, asked for, place and access, or part of the refusal)`.
+/// `(host path, container path, asked for, place and access, or part of the refusal)`.
+type Row = (&'static str, Option<&'static str>, Access, Result<(&'static str, Access), &'static str>);
+
+/// The peer's table, row for row.
 #[test]
 fn the_peers_table_holds_but_where_it_is_marked() {
     use Access::{ReadOnly, ReadWrite};
     let world = World::new().listed(LIST);
-    let rows: &[(&str, Option<&str>, Access, Result<(&str, Access), &str>)] = &[
+    let rows: &[Row] = &[
         ("~/projects/app", None, ReadWrite, Ok(("app", ReadWrite))),
         ("~/projects/app", None, ReadOnly, Ok(("app", ReadOnly))),
         ("~/docs/x", None, ReadWrite, Ok(("x", ReadOnly))),
@@ -154,14 +157,8 @@ fn what_belongs_to_hearth_or_to_the_system_is_never_shown() {
     let world = World::new().listed(everything);
     let root = world.root.path().canonicalize().unwrap();
     let socket = std::os::unix::net::UnixListener::bind(root.join("podman.sock")).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        root.join("fifo"),
-        rustix::fs::FileType::Fifo,
-        Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+        .unwrap();
     fs::create_dir(root.join("new\nline")).unwrap();
     let at = |name: &str| root.join(name).display().to_string();
     for (path, why) in [

@@ -46,9 +46,11 @@ pub(super) fn select(paths: &Paths, wanted: &Skills) -> Result<Selected, Error> 
             )),
             // Files beside the skills are nobody's business.
             (Kind::File | Kind::Other | Kind::Nothing, _) if *wanted == Skills::All => {}
-            (Kind::File | Kind::Other | Kind::Nothing, _) => selected
-                .left_out
-                .push(format!("skill {}: there is no directory {}", shown.escape_debug(), paths.skills().join(&name).display())),
+            (Kind::File | Kind::Other | Kind::Nothing, _) => selected.left_out.push(format!(
+                "skill {}: there is no directory {}",
+                shown.escape_debug(),
+                paths.skills().join(&name).display()
+            )),
         }
     }
     Ok(selected)

@@ -183,7 +183,8 @@ fn links_that_an_agent_made_are_not_followed() {
     let treasure = world.treasure();
     let chest = world.root.path().join("chest");
     fs::create_dir(&chest).unwrap();
-    for name in ["groups/main/CLAUDE.md", "groups/main/.claude-shared.md", "groups/main/.claude-fragments/skill-web.md"] {
+    for name in ["groups/main/CLAUDE.md", "groups/main/.claude-shared.md", "groups/main/.claude-fragments/skill-web.md"]
+    {
         fs::remove_file(world.data(name)).unwrap();
         symlink(&treasure, world.data(name)).unwrap();
         world.prepare();
@@ -261,7 +262,10 @@ fn refused_mounts_are_left_out_with_their_reason() {
 fn what_the_machine_refuses_is_told_in_clear_words() {
     let world = World::new();
     let readonly = Error::io("write", Path::new("/x"), rustix::io::Errno::ROFS).to_string();
-    assert!(readonly.contains("cannot write /x") && readonly.ends_with("must lie where Hearth can write"), "{readonly}");
+    assert!(
+        readonly.contains("cannot write /x") && readonly.ends_with("must lie where Hearth can write"),
+        "{readonly}"
+    );
     fs::remove_dir(world.data("groups")).unwrap();
     fs::write(world.data("groups"), "").unwrap();
     let error = world.try_prepare(Place::Host).unwrap_err().to_string();

@@ -108,7 +108,10 @@ fn roots(spec: &Spec, tmp: Option<&Path>) -> Result<String, Error> {
             }
             _ if below_extra => {
                 let extra = all.entry("extra").or_insert_with(|| serde_json::json!([]));
-                extra.as_array_mut().into_iter().try_for_each(|list| text(source).map(|path| list.push(path.into())))?;
+                extra
+                    .as_array_mut()
+                    .into_iter()
+                    .try_for_each(|list| text(source).map(|path| list.push(path.into())))?;
             }
             _ => {}
         }

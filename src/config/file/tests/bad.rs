@@ -74,7 +74,11 @@ const BAD: &[(&str, usize, &str)] = &[
     ("image = \"\"", 2, "is no name of an image"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is a boolean; write a string"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = \"lan\"", 4, "`network` cannot be \"lan\"; write \"none\" or \"host\""),
-    ("[[agents]]\nfolder = \"a\"\nmounts = 1", 4, "`mounts` must be a list of tables; begin each with [[agents.mounts]]"),
+    (
+        "[[agents]]\nfolder = \"a\"\nmounts = 1",
+        4,
+        "`mounts` must be a list of tables; begin each with [[agents.mounts]]",
+    ),
     ("[[agents]]\nfolder = \"a\"\nmounts = [{ readonly = true }]", 4, "`host_path` is missing in [[agents.mounts]]"),
     ("[[agents]]\nfolder = \"a\"\nmounts = [{ host_path = \"x/y\" }]", 4, "`x/y` is no absolute path"),
     ("[[agents]]\nfolder = \"a\"\nmounts = [{ host_path = \"~ann/y\" }]", 4, "`~ann/y` is no absolute path"),

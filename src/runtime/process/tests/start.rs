@@ -179,4 +179,3 @@ fn servers_find_their_secrets_and_an_agent_starts_without_them() {
     assert_eq!(world.heard.gone(1, 1).0, Exit::Code(3));
     assert_eq!(world.line("env"), "sesame");
 }
-
