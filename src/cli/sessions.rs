@@ -107,9 +107,9 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;
             if json { out::json(&shown) } else { print(&shown) }
         }
-        SessionsCommand::Transcript { session } => transcripts::transcript(paths, *session, json),
+        SessionsCommand::Transcript { session } => transcripts::transcript(paths, &reader, *session, json),
         SessionsCommand::Memory { agent } => transcripts::memory(paths, agent, json),
-        SessionsCommand::Du => transcripts::du(paths, json),
+        SessionsCommand::Du => transcripts::du(paths, &reader, json),
     }
 }
 

@@ -28,8 +28,8 @@ const LONG_BYTES: u64 = 10_000_000;
 const LOOKED_AT: usize = 200;
 
 /// Shows the provider's record of a session.
-pub(super) fn transcript(paths: &Paths, session: SessionId, json: bool) -> Done {
-    let folder = folder_of(paths, session)?;
+pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, json: bool) -> Done {
+    let folder = folder_of(reader, session)?;
     let file = match transcript::find_transcript(paths, session, &folder)? {
         Found::Transcript { file, .. } => file,
         Found::None(why) => {
@@ -173,8 +173,7 @@ struct AgentUse {
 }
 
 /// Shows what sessions and agents take up.
-pub(super) fn du(paths: &Paths, json: bool) -> Done {
-    let reader = Reader::open(paths.data())?;
+pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     let mut sessions = Vec::new();
     for (id, folder, _) in reader.read(all)? {
         sessions.push(SessionUse {
@@ -247,8 +246,8 @@ fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Session)>,
     Ok(all)
 }
 
-fn folder_of(paths: &Paths, session: SessionId) -> Result<Folder, Failure> {
-    let found = Reader::open(paths.data())?.read(|db, txn| {
+fn folder_of(reader: &Reader, session: SessionId) -> Result<Folder, Failure> {
+    let found = reader.read(|db, txn| {
         let Some(found) = rows::session(db, txn, session)? else { return Ok(None) };
         Ok::<_, state::Error>(db.agents.get(txn, &found.agent)?.map(|agent| agent.folder))
     })?;

@@ -94,8 +94,8 @@ pub(crate) fn cli() -> Option<PathBuf> {
         "/target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
     );
     let binary = std::env::var_os("HEARTH_TEST_CLAUDE").map_or_else(|| PathBuf::from(installed), PathBuf::from);
-    if binary.exists() {
-        return Some(binary);
+    if let Ok(real) = binary.canonicalize() {
+        return Some(real);
     }
     eprintln!("SKIPPED: no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display());
     None

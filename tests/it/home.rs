@@ -1,6 +1,6 @@
 //! What agents see of the machine and keep of their conversations, through the real program.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ fn the_real_agent_has_its_memory_its_skills_and_a_transcript() {
     for known in
         ["Your name is Calliope.", "Where you are", "ask_user_question", "Speak of isobars.", "tells the barometer"]
     {
-        assert!(asked.contains(known), "{known} is not in {asked}");
+        assert!(asked.contains(known), "{known} is not in what was asked");
     }
     let session = json(&host, &["sessions", "list"])["sessions"][0]["session"].as_str().unwrap().to_owned();
     let shown = host.done(&["sessions", "transcript", &session], b"");

@@ -39,7 +39,9 @@ pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String]) -> Result<(
         put(&dir, name, text)?;
     }
     let imports = wanted.keys().map(|name| format!("@./{FRAGMENTS}/{name}\n"));
-    let text: String = [format!("{HEADER}\n@./{SHARED}\n")].into_iter().chain(imports).collect();
+    // The CLI looks for the memory by itself only with settings of its own that Hearth keeps it from.
+    let memory = format!("@./{LOCAL}\n");
+    let text: String = [format!("{HEADER}\n@./{SHARED}\n")].into_iter().chain(imports).chain([memory]).collect();
     keep_what_was_written(group)?;
     put(group, COMPOSED, &text)
 }

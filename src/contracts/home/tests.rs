@@ -92,7 +92,8 @@ fn a_new_agent_finds_its_files() {
          @./.claude-fragments/module-interactive.md\n\
          @./.claude-fragments/module-scheduling.md\n\
          @./.claude-fragments/module-self-mod.md\n\
-         @./.claude-fragments/skill-web.md\n"
+         @./.claude-fragments/skill-web.md\n\
+         @./CLAUDE.local.md\n"
     );
     assert_eq!(world.text("groups/main/.claude-fragments/skill-web.md"), "Use the web.\n");
     assert_eq!(
