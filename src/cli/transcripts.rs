@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::{Done, Failure, entity, out, rows};
 use crate::config::Paths;
-use crate::contracts::transcript::{self, Found};
+use crate::contracts::transcript::{self, Found, Usage};
 use crate::contracts::{Error, memory};
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
@@ -174,12 +174,17 @@ struct AgentUse {
 
 /// Shows what sessions and agents take up.
 pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
+    let mut cut = false;
+    let mut count = |usage: Usage| {
+        cut |= usage.cut;
+        usage.bytes
+    };
     let mut sessions = Vec::new();
     for (id, folder, _) in reader.read(all)? {
         sessions.push(SessionUse {
             session: id.to_string(),
             transcript: bytes(paths, id, &folder)?,
-            mailbox: transcript::usage(&paths.session(id))?.bytes,
+            mailbox: count(transcript::usage(&paths.session(id))?),
             agent: folder.to_string(),
         });
     }
@@ -188,11 +193,14 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     for agent in reader.read(super::configuration::collect)?.agents {
         let folder = agent.folder;
         agents.push(AgentUse {
-            folder: transcript::usage_below(&paths.groups(), folder.as_str())?.bytes,
-            home: transcript::usage_below(&paths.homes(), folder.as_str())?.bytes,
+            folder: count(transcript::usage_below(&paths.groups(), folder.as_str())?),
+            home: count(transcript::usage_below(&paths.homes(), folder.as_str())?),
             memory: memory::notes(paths, &folder)?.iter().map(|note| note.bytes).sum(),
             agent: folder.to_string(),
         });
+    }
+    if cut {
+        out::warning("a directory has more files, or deeper ones, than are counted: it takes up more than is shown");
     }
     if json {
         return out::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));
