@@ -6,10 +6,11 @@ use serde_json::Value as Json;
 
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
-use super::{Done, Failure, change, out, purge};
+use super::{Done, Failure, change, out, purge, sight};
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::config::{Machine, Paths};
+use crate::contracts::home;
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
 
@@ -104,6 +105,24 @@ pub(super) struct AgentKeys {
     /// Zone of its people: a name like Europe/Berlin, or an offset like +02:00
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
+    /// What it reaches over the network: `none`, `host` or `open`
+    #[arg(long)]
+    network: Option<String>,
+    /// A directory or file it is to see, read-only unless `:rw` is said: once for each
+    #[arg(long, value_name = "PATH[:PLACE][:ro|rw]")]
+    mounts: Vec<String>,
+    /// Memory of its containers, like 2GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Processors of its containers, like 1.5
+    #[arg(long, value_name = "NUMBER")]
+    cpu: Option<String>,
+    /// Processes and threads of its containers
+    #[arg(long, value_name = "NUMBER")]
+    pids: Option<String>,
+    /// `all`, or a skill it has: once for each
+    #[arg(long, value_name = "all|NAME")]
+    skills: Vec<String>,
 }
 
 /// Lists, shows and changes agents.
@@ -111,7 +130,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
     let known = configuration::read(paths)?;
     match command {
         AgentsCommand::List => list(&known, json),
-        AgentsCommand::Show { folder } => show(find(&known, folder)?, common_zone(&known), json),
+        AgentsCommand::Show { folder } => show(paths, find(&known, folder)?, common_zone(&known), json),
         AgentsCommand::Add { folder, keys } => {
             if find(&known, folder).is_ok() {
                 return Err(entity::exists("agent", folder, "agents"));
@@ -119,13 +138,17 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let mut fields = Fields::default();
             fields.set("folder", Value::Text(folder.clone()));
             keys.put(&mut fields, &[], &[])?;
-            change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
+            let toml = entity::toml(&[("[[agents]]", &fields)]);
+            sight::warn_of_writable(folder, &toml);
+            change::put(paths, &known, toml, json)
         }
         AgentsCommand::Set { folder, keys, clear, unset_env } => {
             let agent = find(&known, folder)?;
             let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
             keys.put(&mut fields, clear, unset_env)?;
-            change::put(paths, &known, entity::toml(&[("[[agents]]", &fields)]), json)
+            let toml = entity::toml(&[("[[agents]]", &fields)]);
+            sight::warn_of_writable(folder, &toml);
+            change::put(paths, &known, toml, json)
         }
         AgentsCommand::Restart { folder, message } => {
             let edit = EditJson::RestartAgent { agent: folder.clone(), message: message.clone() };
@@ -156,8 +179,12 @@ impl AgentKeys {
             ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),
             ("max_parallel", typed(self.max_parallel.as_ref())),
             ("timezone", text(self.timezone.as_ref())),
+            ("network", text(self.network.as_ref())),
+            ("mounts", sight::mounts(&self.mounts)),
+            ("skills", sight::skills(&self.skills)),
         ];
         entity::overlay(fields, given, clear);
+        sight::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)
     }
 
@@ -215,11 +242,34 @@ fn common_zone(known: &Configuration) -> Option<&str> {
     known.settings.as_ref().and_then(|settings| settings.timezone.as_deref())
 }
 
-fn show(agent: &AgentEntry, common_zone: Option<&str>, json: bool) -> Done {
+fn show(paths: &Paths, agent: &AgentEntry, common_zone: Option<&str>, json: bool) -> Done {
     let fields = Fields::of_agent(&agent.folder, &agent.settings);
     let chosen = Machine::look().zone(agent.settings.timezone.as_deref(), common_zone);
     let mut facts = facts(agent);
     facts.push(("zone", Some(chosen.zone.to_string())));
     facts.push(("zone_from", Some(chosen.source.to_string())));
-    if json { out::json(&entity::json(&facts, &fields)) } else { entity::show(&facts, &fields) }
+    let mounts = sight::judged(paths, &agent.settings);
+    let skills = home::skill_names(paths, &agent.settings.skills)?;
+    if json {
+        let mut shown = entity::json(&facts, &fields);
+        if let (Some(map), false) = (shown.as_object_mut(), mounts.is_empty()) {
+            map.insert("mounts".to_owned(), serde_json::to_value(&mounts)?);
+        }
+        if let Some(map) = shown.as_object_mut() {
+            map.insert("skills_given".to_owned(), skills.into());
+            map.insert("left_out".to_owned(), home::left_out(paths, &agent.settings)?.into());
+        }
+        return out::json(&shown);
+    }
+    entity::show(&facts, &fields)?;
+    out::line(&format!(
+        "{:20} {}",
+        "skills given",
+        if skills.is_empty() { "none".to_owned() } else { skills.join(", ") }
+    ))?;
+    sight::print(&mounts)?;
+    for what in home::left_out(paths, &agent.settings)? {
+        out::warning(&format!("agent {} does without {what}", agent.folder));
+    }
+    Ok(())
 }

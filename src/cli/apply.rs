@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Done, Failure, change, configuration, out};
+use super::{Done, Failure, change, configuration, out, sight};
 use crate::config::Paths;
 use crate::config::file::write;
 use crate::model::configure::{Change, Configure};
@@ -30,7 +30,9 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let name = args.file.display().to_string();
     let plan =
         ChangeRequest { toml: read(args)?, from_file: true, prune: args.prune, dry_run: true, ..Default::default() };
-    warn_of_unconfined(&plan.configure(&name)?);
+    let configure = plan.configure(&name)?;
+    warn_of_unconfined(&configure);
+    sight::warn_of_mounts(&configure);
     let mut looked = look(paths, &plan, &name)?;
     if args.dry_run || !json {
         change::print(&looked.planned, json)?;

@@ -234,7 +234,7 @@ fn shown(value: &Value) -> String {
             let field = |(name, value): &(String, Value)| format!("{name}: {}", shown(value));
             return fields.iter().map(field).collect::<Vec<_>>().join("; ");
         }
-        Value::Text(_) | Value::Plain(_) | Value::Texts(_) => return value.to_string(),
+        Value::Text(_) | Value::Plain(_) | Value::Texts(_) | Value::Tables(_) => return value.to_string(),
     };
     let pair = |(name, text): &(String, String)| {
         let reference = ["env:", "file:", "cmd:"].iter().any(|kind| text.starts_with(kind));

@@ -12,6 +12,7 @@ use super::trouble::{FailedStarts, HeldOff};
 use super::{Done, Failure, channels as networks, status, trouble};
 use crate::clock;
 use crate::config::{Paths, env};
+use crate::contracts::home;
 use crate::daemon::{rehearse, selftest};
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
@@ -244,6 +245,7 @@ fn store(paths: &Paths) -> Vec<Check> {
         Ok(configuration) => {
             checks.extend(entities(&configuration));
             checks.extend(channels(paths, &configuration));
+            checks.extend(left_out(paths, &configuration));
         }
         Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
     }
@@ -284,6 +286,24 @@ fn start(failed: &FailedStarts) -> Check {
          restart {agent}`, or wait: it is tried again by itself and no message is lost"
     );
     bad("start", Verdict::Warn, failed.words(), mend)
+}
+
+/// What agents do without although it was declared.
+fn left_out(paths: &Paths, configuration: &Configuration) -> Vec<Check> {
+    let name = "mounts and skills";
+    let mut checks = Vec::new();
+    for agent in &configuration.agents {
+        match home::left_out(paths, &agent.settings) {
+            Ok(left_out) => checks.extend(left_out.into_iter().map(|what| {
+                let found = format!("agent {} does without {what}", agent.folder);
+                let mend =
+                    "correct the allow-list, the skills directory or the agent; `hearth agents show` has its mounts";
+                bad(name, Verdict::Warn, found, mend)
+            })),
+            Err(error) => checks.push(bad(name, Verdict::Fail, error.to_string(), "make it readable")),
+        }
+    }
+    if checks.is_empty() { vec![ok(name, "agents get what was declared")] } else { checks }
 }
 
 fn sound(reader: &Reader) -> Check {

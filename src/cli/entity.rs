@@ -64,6 +64,7 @@ fn json_value(value: &Value) -> Json {
         Value::Table(fields) => {
             Json::Object(fields.iter().map(|(name, value)| (name.clone(), json_value(value))).collect())
         }
+        Value::Tables(tables) => tables.iter().map(|table| json_value(&Value::Table(table.clone()))).collect(),
     }
 }
 

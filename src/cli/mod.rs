@@ -35,11 +35,13 @@ mod rows;
 mod serve;
 mod sessions;
 mod shell;
+mod sight;
 mod since;
 mod status;
 mod store;
 mod sweep;
 mod time;
+mod transcripts;
 mod trouble;
 mod users;
 mod why;
@@ -90,7 +92,7 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
     #[command(subcommand)]
-    Agents(agents::AgentsCommand),
+    Agents(Box<agents::AgentsCommand>),
     /// List, show and change chats
     #[command(subcommand)]
     Chats(chats::ChatsCommand),

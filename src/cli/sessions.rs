@@ -6,7 +6,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::trouble::HeldOff;
-use super::{Done, Failure, change, configuration, entity, out, rows, trouble, words};
+use super::{Done, Failure, change, configuration, entity, out, rows, transcripts, trouble, words};
 use crate::config::Paths;
 use crate::model::entity::ProviderKind;
 use crate::model::id::SessionId;
@@ -50,6 +50,18 @@ pub(super) enum SessionsCommand {
         /// Its id, like se3
         session: SessionId,
     },
+    /// Show what the provider itself recorded of a session: `--json` prints its lines as they are
+    Transcript {
+        /// Its id, like se3
+        session: SessionId,
+    },
+    /// Show what an agent remembers: its notes and what its provider keeps
+    Memory {
+        /// Its folder
+        agent: String,
+    },
+    /// Show how many bytes agents and sessions take up
+    Du,
 }
 
 /// One session of `hearth sessions list --json`.
@@ -145,6 +157,9 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;
             if json { out::json(&shown) } else { print(&shown) }
         }
+        SessionsCommand::Transcript { session } => transcripts::transcript(paths, &reader, *session, json),
+        SessionsCommand::Memory { agent } => transcripts::memory(paths, agent, json),
+        SessionsCommand::Du => transcripts::du(paths, &reader, json),
     }
 }
 

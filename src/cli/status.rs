@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::channels::ChannelJson;
 use super::trouble::{FailedStarts, HeldOff};
-use super::{Done, Failure, channels, out, rows, trouble, words};
+use super::{Done, Failure, channels, out, rows, transcripts, trouble, words};
 use crate::config::{Machine, Paths};
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
@@ -158,6 +158,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
         ));
     }
     warnings.append(&mut status.warnings);
+    warnings.extend(transcripts::long(paths, &reader)?);
     if status.daemon.is_none() {
         warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
     }

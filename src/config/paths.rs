@@ -21,6 +21,8 @@ pub struct Paths {
     data: PathBuf,
     sockets: Vec<PathBuf>,
     private_tmp: PathBuf,
+    config: Option<PathBuf>,
+    home: Option<PathBuf>,
     uid: u32,
 }
 
@@ -90,6 +92,8 @@ struct Sources {
     hearth_data: Option<PathBuf>,
     /// `XDG_DATA_HOME`; counts only if absolute.
     xdg_data: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`; counts only if absolute.
+    xdg_config: Option<PathBuf>,
     /// `HOME`.
     home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`, else where systemd puts it.
@@ -112,6 +116,7 @@ impl Paths {
             flag: flag.map(Path::to_owned),
             hearth_data: env::path("HEARTH_DATA"),
             xdg_data: env::path("XDG_DATA_HOME"),
+            xdg_config: env::path("XDG_CONFIG_HOME"),
             home: env::path("HOME"),
             runtime: Some(runtime),
             tmp: "/tmp".into(),
@@ -120,14 +125,27 @@ impl Paths {
     }
 
     fn decide(sources: Sources) -> Result<Self, BadPlace> {
-        let Sources { flag, hearth_data, xdg_data, home, runtime, tmp, uid } = sources;
+        let Sources { flag, hearth_data, xdg_data, xdg_config, home, runtime, tmp, uid } = sources;
         let xdg = || xdg_data.filter(|dir| dir.is_absolute()).map(|dir| dir.join("hearth"));
-        let local = || home.map(|home| home.join(".local/share/hearth"));
+        let local = || home.as_ref().map(|home| home.join(".local/share/hearth"));
+        let config =
+            xdg_config.filter(|dir| dir.is_absolute()).or_else(|| home.as_ref().map(|home| home.join(".config")));
+        let config = config.map(|dir| dir.join("hearth"));
         let data = flag.or(hearth_data).or_else(xdg).or_else(local).ok_or(BadPlace::Nowhere)?;
         let data = canonical(&data)?;
         let private_tmp = tmp.join(format!("hearth-{uid}"));
         let sockets = sockets(&data, runtime.as_deref(), &private_tmp, uid)?;
-        Ok(Self { data, sockets, private_tmp, uid })
+        Ok(Self { data, sockets, private_tmp, config, home, uid })
+    }
+
+    /// Places below one directory: the data in `data`, the home `home`, the configuration in `config`.
+    #[cfg(test)]
+    pub(crate) fn beneath(root: &Path) -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let (flag, home, config) = (root.join("data"), root.join("home"), root.join("config"));
+        let (flag, home, xdg_config) = (Some(flag), Some(home), Some(config));
+        Self::decide(Sources { flag, home, xdg_config, tmp: root.join("tmp"), uid, ..Sources::default() })
+            .expect("a short path has places")
     }
 
     /// Makes the data directory and what lies in it, and the directory of the socket, private to this user.
@@ -214,6 +232,36 @@ impl Paths {
     #[must_use]
     pub fn home(&self, folder: &Folder) -> PathBuf {
         self.homes().join(folder.as_str())
+    }
+
+    /// Directory that `main` and `trusted` agents share.
+    #[must_use]
+    pub fn trusted(&self) -> PathBuf {
+        self.data.join("trusted")
+    }
+
+    /// Directory of the skills that agents can be given.
+    #[must_use]
+    pub fn skills(&self) -> PathBuf {
+        self.data.join("skills")
+    }
+
+    /// Directory of the operator's own configuration, outside of the data directory; none without a home.
+    #[must_use]
+    pub fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// The file that says what agents may be shown of this machine; none without a home.
+    #[must_use]
+    pub fn mount_allowlist(&self) -> Option<PathBuf> {
+        self.config.as_ref().map(|dir| dir.join("mount-allowlist.json"))
+    }
+
+    /// The home of whoever runs Hearth: what `~` stands for.
+    #[must_use]
+    pub fn user_home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// Directory of what belongs to a running daemon.

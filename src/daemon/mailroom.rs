@@ -13,6 +13,7 @@ use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
 use super::typing::Typing;
 use crate::config::{Machine, Paths};
+use crate::contracts::home::{self, Place, Wanted};
 use crate::engine::commit::Engine;
 use crate::mailbox::{Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
@@ -55,6 +56,8 @@ pub(super) struct Mailroom {
     to_collect: Mutex<HashSet<SessionId>>,
     /// What was observed since the last tick.
     observed: Mutex<Vec<Observation>>,
+    /// What each agent did without when it last started.
+    left_out: Mutex<HashMap<String, Vec<String>>>,
     around: Around,
     paths: Paths,
     /// Says which zone holds where none is configured.
@@ -91,6 +94,7 @@ impl Mailroom {
             live: Mutex::default(),
             to_collect: Mutex::default(),
             observed: Mutex::default(),
+            left_out: Mutex::default(),
             around,
             paths: paths.clone(),
             machine,
@@ -275,10 +279,15 @@ impl Mailroom {
         crash::point("launch");
         let zone = self.zone(&launch.export);
         if let Err(error) = self.mailboxes.export(&launch.export, zone.name()) {
-            let exit = Exit::NotStarted(format!("its mailbox cannot be made ready: {error}"));
-            let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
-            return self.around.inbox.push(Item::of(Input::Runtime(gone)));
+            return self.not_started(launch, format!("its mailbox cannot be made ready: {error}"));
         }
+        let place = if self.around.runtime.shows_host_paths() { Place::Host } else { Place::Container };
+        let wanted = Wanted { folder: &launch.folder, settings: &launch.settings, place };
+        let prepared = match home::prepare(&self.paths, &wanted) {
+            Ok(prepared) => prepared,
+            Err(error) => return self.not_started(launch, format!("its files cannot be made ready: {error}")),
+        };
+        self.tell_left_out(&launch.folder, prepared.left_out);
         self.follow(session, incarnation);
         crash::point("launch-exported");
         self.around.runtime.ensure(Spec {
@@ -293,9 +302,26 @@ impl Mailroom {
             timezone: zone.variable(),
             digest: launch.digest,
             image: launch.image.clone(),
-            mounts: Vec::new(),
+            mounts: prepared.mounts,
         });
         crash::point("launched");
+    }
+
+    fn not_started(&self, launch: &Launch, reason: String) {
+        let (session, incarnation) = (launch.session, launch.incarnation);
+        tracing::warn!(%session, incarnation, reason, "agent not started");
+        let exit = Exit::NotStarted(reason);
+        let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
+        self.around.inbox.push(Item::of(Input::Runtime(gone)));
+    }
+
+    /// Says once what an agent does without; `agents show` and `doctor` say it whenever they are asked.
+    fn tell_left_out(&self, folder: &str, left_out: Vec<String>) {
+        let mut told = lock(&self.left_out);
+        let before = told.insert(folder.to_owned(), left_out.clone()).unwrap_or_default();
+        for what in left_out.iter().filter(|what| !before.contains(what)) {
+            tracing::warn!(agent = folder, what, "an agent starts without something that was declared");
+        }
     }
 
     /// Reads a mailbox and waits until the engine has taken in what was found, so that the next look does not find the

@@ -53,6 +53,11 @@ pub trait Runtime: Send + Sync {
     /// Name for people: `process`, `podman`.
     fn name(&self) -> &'static str;
 
+    /// Whether its agents see files where they are on this machine; otherwise they are mounted at fixed paths.
+    fn shows_host_paths(&self) -> bool {
+        false
+    }
+
     /// Starts the incarnation unless it runs already, and reports `Running`, or `Gone` with `NotStarted`.
     fn ensure(&self, spec: Spec);
 

@@ -88,14 +88,14 @@ fn files_are_shown_where_they_are() {
 }
 
 /// The real CLI; none if it is not installed here.
-fn cli() -> Option<PathBuf> {
+pub(crate) fn cli() -> Option<PathBuf> {
     let installed = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
     );
     let binary = std::env::var_os("HEARTH_TEST_CLAUDE").map_or_else(|| PathBuf::from(installed), PathBuf::from);
-    if binary.exists() {
-        return Some(binary);
+    if let Ok(real) = binary.canonicalize() {
+        return Some(real);
     }
     eprintln!("SKIPPED: no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display());
     None

@@ -27,6 +27,7 @@ mod entities;
 mod fake_api;
 mod fake_telegram;
 mod files;
+mod home;
 mod host;
 mod laws;
 mod lifecycle;

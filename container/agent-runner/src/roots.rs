@@ -50,6 +50,46 @@ pub struct Roots {
     pub home: PathBuf,
     /// Directory for temporary files of this session, emptied when an incarnation starts; none is the system's.
     pub tmp: Option<PathBuf>,
+    /// What every agent may read.
+    pub global: Option<PathBuf>,
+    /// What trusted agents share.
+    pub trusted: Option<PathBuf>,
+    /// Directory of what a main agent reads about all groups.
+    pub project: Option<PathBuf>,
+    /// Further directories that the operator declared.
+    pub extra: Vec<PathBuf>,
+    /// Directory of the installation's skills.
+    pub skills: Option<PathBuf>,
+}
+
+impl Roots {
+    /// A container's roots; what is not mounted there is none.
+    fn of_container() -> Self {
+        let there = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_dir());
+        let extra = std::fs::read_dir("/workspace/extra").into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut extra: Vec<PathBuf> = extra.filter(|path| path.is_dir()).collect();
+        extra.sort();
+        Self {
+            global: there("/workspace/global"),
+            trusted: there("/workspace/trusted"),
+            project: there("/workspace/project/groups"),
+            skills: there("/app/skills"),
+            extra,
+            ..Self::default()
+        }
+    }
+
+    /// Directories beside its own that an agent works with, in the order in which a provider is to be told of them.
+    /// Skills are not among them: they are found through the home.
+    #[must_use]
+    pub fn additional_dirs(&self) -> Vec<&Path> {
+        self.extra.iter().chain(&self.global).chain(&self.trusted).chain(&self.project).map(PathBuf::as_path).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        let own = [&self.session, &self.group, &self.home].into_iter().chain(&self.tmp);
+        own.chain(&self.global).chain(&self.trusted).chain(&self.project).chain(&self.extra).chain(&self.skills)
+    }
 }
 
 impl Default for Roots {
@@ -59,6 +99,11 @@ impl Default for Roots {
             group: PathBuf::from("/workspace/group"),
             home: PathBuf::from("/home/node"),
             tmp: None,
+            global: None,
+            trusted: None,
+            project: None,
+            extra: Vec::new(),
+            skills: None,
         }
     }
 }
@@ -109,7 +154,7 @@ impl Start {
 }
 
 fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
-    let Some(text) = text else { return Ok(Roots::default()) };
+    let Some(text) = text else { return Ok(Roots::of_container()) };
     let invalid = |value: String, reason: String| StartError::Invalid { name: ROOTS_VARIABLE, value, reason };
     // By way of an object: a struct would also be read from an array.
     let object = serde_json::from_str::<serde_json::Map<_, _>>(&text);
@@ -120,7 +165,7 @@ fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
             return Err(invalid(text, format!("{wanted} ({error})")));
         }
     };
-    for path in [&roots.session, &roots.group, &roots.home].into_iter().chain(&roots.tmp) {
+    for path in roots.all() {
         if !path.is_absolute() {
             return Err(invalid(text, format!("{} is not an absolute path", path.display())));
         }
@@ -181,12 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn further_directories_are_told_in_one_order() {
+        let roots = r#"{"session":"/s","group":"/g","home":"/h","project":"/p","global":"/gl","skills":"/k","extra":["/y","/x"]}"#;
+        let start = start(&[(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, roots)]).unwrap();
+        assert_eq!(start.roots.additional_dirs(), ["/y", "/x", "/gl", "/p"].map(Path::new));
+        assert_eq!((start.roots.trusted, start.roots.skills), (None, Some("/k".into())));
+    }
+
+    #[test]
     fn wrong_variables_are_named() {
         for (pairs, word) in [
             (vec![], INCARNATION_VARIABLE),
             (vec![(INCARNATION_VARIABLE, "x")], "decimal"),
             (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, "/s")], "JSON object"),
             (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, r#"{"session":"s"}"#)], "absolute"),
+            (vec![(INCARNATION_VARIABLE, "1"), (ROOTS_VARIABLE, r#"{"extra":["s"]}"#)], "absolute"),
             (vec![(INCARNATION_VARIABLE, "1"), (LIFE_VARIABLE, "three")], LIFE_VARIABLE),
             (vec![(INCARNATION_VARIABLE, "1"), (CONFINE_VARIABLE, "")], CONFINE_VARIABLE),
             (vec![(INCARNATION_VARIABLE, "1"), (CONFINE_VARIABLE, r#"{"read":["/"]}"#)], "missing field"),

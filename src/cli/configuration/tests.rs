@@ -10,7 +10,10 @@ use crate::config::file::{self, write};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Configure;
-use crate::model::entity::{Engage, EnvValue, Ignored, ProviderKind, SenderScope, SessionMode, Trust, UnknownSenders};
+use crate::model::entity::{
+    Access, Engage, EnvValue, ExtraMount, Ignored, Limits, Network, ProviderKind, SenderScope, SessionMode, Skills,
+    Trust, UnknownSenders,
+};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::{Action, ChangeReport, Reply};
@@ -45,22 +48,47 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
         select(vec![Trust::Main, Trust::Trusted, Trust::Untrusted]),
         vec(name(), 0..2),
         0..1_000_u32,
-        1..1_000_u32,
+        (1..1_000_u32, sight()),
     )
-        .prop_map(|(name, real, command, env, model, trust, blocked_tools, prompt, parallel)| AgentSettings {
-            name,
-            provider: if real { ProviderKind::Command } else { ProviderKind::Echo },
-            command: if real { command } else { Vec::new() },
-            env: env.into_iter().collect(),
-            effort: model.clone(),
-            model,
-            trust,
-            unconfined: real,
-            blocked_tools,
-            max_prompt_messages: prompt,
-            max_parallel: parallel,
-            ..AgentSettings::named(String::new())
+        .prop_map(|(name, real, command, env, model, trust, blocked_tools, prompt, (parallel, sight))| {
+            AgentSettings {
+                name,
+                provider: if real { ProviderKind::Command } else { ProviderKind::Echo },
+                command: if real { command } else { Vec::new() },
+                env: env.into_iter().collect(),
+                effort: model.clone(),
+                model,
+                trust,
+                unconfined: real,
+                blocked_tools,
+                max_prompt_messages: prompt,
+                max_parallel: parallel,
+                network: sight.0,
+                mounts: sight.1,
+                limits: sight.2,
+                skills: sight.3,
+                ..AgentSettings::named(String::new())
+            }
         })
+}
+
+fn sight() -> impl Strategy<Value = (Network, Vec<ExtraMount>, Limits, Skills)> {
+    let access = select(vec![Access::ReadOnly, Access::ReadWrite]);
+    let mount = ("(~|/)/[a-z \"é\\\\]{1,6}", access);
+    let mounts = vec(mount, 0..3).prop_map(|mounts| {
+        let number = |(number, (host_path, access))| {
+            let container_path = Some(format!("n{number}/it"));
+            ExtraMount { host_path, container_path, access }
+        };
+        mounts.into_iter().enumerate().map(number).collect()
+    });
+    let memory = option::of((16_u64 << 20)..=(1_u64 << 50));
+    let limits = (memory, option::of(10..=1_024_000_u32), option::of(16..=4_194_304_u32))
+        .prop_map(|(memory, cpu, pids)| Limits { memory, cpu, pids });
+    let names = btree_set("[a-z0-9][a-zA-Z0-9_.-]{0,5}", 0..3);
+    let skills =
+        option::of(names).prop_map(|names| names.map_or(Skills::All, |n| Skills::Only(n.into_iter().collect())));
+    (select(vec![Network::None, Network::Host, Network::Open]), mounts, limits, skills)
 }
 
 fn user(agents: Vec<String>) -> impl Strategy<Value = UserSpec> {

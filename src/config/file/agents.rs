@@ -1,7 +1,7 @@
 //! `[[agents]]`.
 
 use super::section::{Keys, Pair, Problems, Section, excerpt};
-use super::{COUNT_MAX, Once, tools};
+use super::{COUNT_MAX, Once, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
@@ -23,10 +23,14 @@ pub const AGENT_KEYS: &[&str] = &[
     "packages",
     "mcp_servers",
     "instructions",
+    "network",
+    "mounts",
+    "limits",
+    "skills",
     "timezone",
 ];
 
-const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &["network", "mounts", "skills", "limits"] };
+const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
 
 pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
@@ -75,10 +79,10 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         packages: tools::packages(problems, section),
         mcp_servers: tools::servers(problems, section),
         instructions: tools::instructions(problems, section),
-        network: default.network,
-        mounts: default.mounts,
-        limits: default.limits,
-        skills: default.skills,
+        network: section.word(problems, "network", &sight::NETWORKS).unwrap_or(default.network),
+        mounts: sight::mounts(problems, section),
+        limits: sight::limits(problems, section),
+        skills: sight::skills(problems, section),
         timezone: section.zone(problems, "timezone"),
     };
     check_provider(problems, section, &settings);

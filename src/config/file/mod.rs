@@ -8,12 +8,14 @@ mod channels;
 mod chats;
 mod retention;
 mod section;
+mod sight;
 mod tools;
 mod users;
 mod v1;
 pub mod write;
 
 pub use agents::AGENT_KEYS;
+pub use sight::is_skill_name;
 
 use std::collections::BTreeMap;
 
@@ -46,6 +48,8 @@ const TOP: Keys = Keys {
         "users",
         "chats",
         "channels",
+        "runtime",
+        "image",
     ],
     later: &[],
 };
@@ -132,8 +136,8 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         max_containers: top.number(problems, "max_containers", 1..=COUNT_MAX),
         retention: retention::read(problems, top),
         timezone: top.zone(problems, "timezone"),
-        runtime: None,
-        image: None,
+        runtime: top.word(problems, "runtime", &sight::RUNTIMES),
+        image: sight::image(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

@@ -208,6 +208,18 @@ impl<'d> Section<'d> {
         None
     }
 
+    /// A number that may have a fraction.
+    pub(super) fn decimal(&self, problems: &mut Problems<'_>, key: &str) -> Option<f64> {
+        let value = self.get(key)?;
+        let whole = value.get_ref().as_integer().map(|number| number.as_str());
+        let number = whole.or_else(|| value.get_ref().as_float().map(|number| number.as_str()));
+        let number = number.and_then(|text| text.replace('_', "").parse::<f64>().ok());
+        if number.is_none() {
+            self.wrong_type(problems, key, "a number like 1.5");
+        }
+        number
+    }
+
     /// A list of strings, each with its place.
     pub(super) fn texts(&self, problems: &mut Problems<'_>, key: &str) -> Vec<(usize, &'d str)> {
         let Some(value) = self.get(key) else { return Vec::new() };

@@ -1,9 +1,9 @@
 use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
-use crate::model::configure::{ChatSpec, RoleSpec, UserSpec, WiringSpec};
+use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
-    AgentSettings, Engage, EnvValue, Ignored, McpServer, Packages, ProviderKind, SenderScope, SessionMode, Trust,
-    UnknownSenders,
+    Access, AgentSettings, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages, ProviderKind,
+    SenderScope, SessionMode, Skills, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
 
@@ -14,6 +14,8 @@ const FULL: &str = r#"
 schema = 1
 default_agent = "main"
 store_max_bytes = 1_000_000_000
+runtime = "podman"
+image = "localhost/hearth-agent:1"
 max_containers = 3
 timezone = "america/new_york"
 
@@ -36,6 +38,10 @@ blocked_tools = ["WebSearch"]
 max_prompt_messages = 20
 max_parallel = 2
 timezone = "+05:30"
+network = "none"
+mounts = [{ host_path = "~/projects/app", readonly = false }, { host_path = "/srv/docs", container_path = "docs/all" }]
+limits = { memory = "2GiB", cpu = 1.5, pids = 512 }
+skills = ["web", "calendar", "web"]
 
 [agents.env]
 ZED = "plain: text"
@@ -138,6 +144,8 @@ fn full_settings() -> Settings {
         max_containers: Some(3),
         timezone: Some("america/new_york".to_owned()),
         retention,
+        runtime: Some(RuntimeKind::Podman),
+        image: Some("localhost/hearth-agent:1".into()),
         ..Settings::default()
     }
 }
@@ -173,6 +181,17 @@ fn main_agent() -> AgentSettings {
             server("clock", "clock", &[], vec![]),
             server("my-files", "mcp-files", &["--all"], vec![plain("MODE", "calm"), reference("TOKEN", "env:TOKEN")]),
         ],
+        network: Network::None,
+        mounts: vec![
+            ExtraMount { host_path: "~/projects/app".into(), container_path: None, access: Access::ReadWrite },
+            ExtraMount {
+                host_path: "/srv/docs".into(),
+                container_path: Some("docs/all".into()),
+                access: Access::ReadOnly,
+            },
+        ],
+        limits: Limits { memory: Some(2 << 30), cpu: Some(1_500), pids: Some(512) },
+        skills: Skills::Only(vec!["calendar".into(), "web".into()]),
         ..agent("Ann's helper")
     }
 }

@@ -3,10 +3,12 @@
 use super::agents::{PROVIDERS, TRUSTS};
 use super::channels::KINDS;
 use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
-use super::{SCHEMA, section};
+use super::{SCHEMA, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
-use crate::model::entity::{AgentSettings, Engage, EnvValue, Folder, McpServer, Packages};
+use crate::model::entity::{
+    Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Skills,
+};
 use crate::model::retention::Retention;
 
 /// A value as the file says it.
@@ -22,6 +24,8 @@ pub enum Value {
     Pairs(Vec<(String, String)>),
     /// A table of anything.
     Table(Vec<(String, Value)>),
+    /// A list of such tables.
+    Tables(Vec<Vec<(String, Value)>>),
 }
 
 /// The keys of one table of the file, in the order in which they are written. A key that is not there has its default.
@@ -55,6 +59,10 @@ impl Value {
                 };
                 format!("{{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
             }
+            Self::Tables(tables) => {
+                let tables: Vec<String> = tables.iter().map(|table| Self::Table(table.clone()).toml()).collect();
+                format!("[{}]", tables.join(", "))
+            }
         }
     }
 }
@@ -72,6 +80,10 @@ impl std::fmt::Display for Value {
             Self::Table(fields) => {
                 let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
                 f.write_str(&fields.join("; "))
+            }
+            Self::Tables(tables) => {
+                let tables: Vec<String> = tables.iter().map(|table| Self::Table(table.clone()).to_string()).collect();
+                f.write_str(&tables.join(" | "))
             }
         }
     }
@@ -100,6 +112,14 @@ impl Fields {
             fields.text("instructions", instructions);
         }
         fields.line("timezone", settings.timezone.as_deref());
+        fields.text("network", word(&sight::NETWORKS, settings.network));
+        if !settings.mounts.is_empty() {
+            fields.set("mounts", Value::Tables(settings.mounts.iter().map(mount).collect()));
+        }
+        fields.table("limits", limits(&settings.limits));
+        if let Skills::Only(names) = &settings.skills {
+            fields.set("skills", Value::Texts(names.clone()));
+        }
         fields
     }
 
@@ -170,6 +190,10 @@ impl Fields {
             fields.plain("max_containers", number);
         }
         fields.line("timezone", settings.timezone.as_deref());
+        if let Some(runtime) = settings.runtime {
+            fields.text("runtime", word(&sight::RUNTIMES, runtime));
+        }
+        fields.line("image", settings.image.as_deref());
         let Retention { bodies, journal, attachments, dedup, drops } = settings.retention;
         let kinds = [
             ("bodies", bodies),
@@ -260,6 +284,30 @@ fn packages(packages: &Packages) -> Vec<(String, Value)> {
     let mut fields = Fields::default();
     fields.texts("apt", &packages.apt);
     fields.texts("npm", &packages.npm);
+    fields.0
+}
+
+fn mount(mount: &ExtraMount) -> Vec<(String, Value)> {
+    let mut fields = Fields::default();
+    fields.text("host_path", &mount.host_path);
+    if let Some(path) = &mount.container_path {
+        fields.text("container_path", path);
+    }
+    fields.plain("readonly", mount.access == Access::ReadOnly);
+    fields.0
+}
+
+fn limits(limits: &Limits) -> Vec<(String, Value)> {
+    let mut fields = Fields::default();
+    if let Some(bytes) = limits.memory {
+        fields.set("memory", sight::memory_value(bytes));
+    }
+    if let Some(milli) = limits.cpu {
+        fields.plain("cpu", f64::from(milli) / 1_000.0);
+    }
+    if let Some(pids) = limits.pids {
+        fields.plain("pids", pids);
+    }
     fields.0
 }
 

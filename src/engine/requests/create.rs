@@ -70,8 +70,8 @@ pub(super) fn create(
     notice::wake_agent(cx, txn, session, &text, effects).map(|_| Ok(()))
 }
 
-/// It is driven like its maker and trusted with nothing: no folder it may change, no packages, no servers, and never
-/// without confinement.
+/// It is driven and limited like its maker and trusted with nothing: no folder it may change, no mounts, no packages, no
+/// servers, and never without confinement.
 fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>) -> AgentSettings {
     AgentSettings {
         name: name.to_owned(),
@@ -79,6 +79,7 @@ fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>)
         unconfined: false,
         packages: Packages::default(),
         mcp_servers: Vec::new(),
+        mounts: Vec::new(),
         instructions: instructions.map(str::to_owned),
         ..maker
     }
@@ -105,6 +106,16 @@ fn free_folder(cx: &Cx<'_>, txn: &Write<'_>, local: &str) -> Result<Option<Folde
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::entity::{Access, ExtraMount, Network};
+
+    #[test]
+    fn what_the_maker_was_shown_is_not_passed_on() {
+        let access = Access::ReadWrite;
+        let mounts = vec![ExtraMount { host_path: "~/projects".into(), container_path: None, access }];
+        let maker = AgentSettings { mounts, network: Network::None, ..AgentSettings::named("Maker".into()) };
+        let child = decide_settings(maker, "Child", None);
+        assert_eq!((child.mounts, child.network), (Vec::new(), Network::None));
+    }
 
     #[test]
     fn names_become_destinations() {

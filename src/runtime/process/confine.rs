@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agent_runner::confine::Rules;
 
 use super::{Setup, programs};
-use crate::model::entity::{ProviderKind, Trust};
+use crate::model::entity::{Access, ProviderKind, Trust};
 use crate::runtime::{Error, Spec};
 
 /// What every program may need of the system. Not `/tmp`, `/var`, `/run`, `/home`: other people's things are there.
@@ -88,6 +88,12 @@ fn rules(spec: &Spec, system: Vec<PathBuf>, named: Vec<PathBuf>) -> Rules {
         Trust::Untrusted => read.push(spec.group_dir.clone()),
         Trust::Trusted | Trust::Main => write.push(spec.group_dir.clone()),
     }
+    for mount in &spec.mounts {
+        match mount.access {
+            Access::ReadOnly => read.push(mount.source.clone()),
+            Access::ReadWrite => write.push(mount.source.clone()),
+        }
+    }
     Rules { read, write, devices: DEVICES.map(PathBuf::from).to_vec() }
 }
 
@@ -111,6 +117,7 @@ mod tests {
     use crate::model::entity::{AgentSettings, ProviderKind};
     use crate::model::id::SessionId;
     use crate::model::incarnation::SpecDigest;
+    use crate::model::mount::Mount;
     use crate::model::session::SessionName;
     use crate::runtime::process::tests::{settings, setup};
 
@@ -152,6 +159,15 @@ mod tests {
             assert!(rules.paths().all(|path| !outside.iter().any(|outside| path == Path::new(outside))), "{rules:?}");
             assert!(rules.devices.iter().all(|device| !device.ends_with("tty") && !device.ends_with("ptmx")));
         }
+    }
+
+    #[test]
+    fn mounts_are_where_they_are_on_this_machine() {
+        let mount = |source: &str, access| Mount { source: source.into(), target: "/workspace/extra/x".into(), access };
+        let mounts = vec![mount("/srv/docs", Access::ReadOnly), mount("/srv/app", Access::ReadWrite)];
+        let rules = rules(&Spec { mounts, ..spec(Trust::Main, ProviderKind::Echo, &[]) }, Vec::new(), Vec::new());
+        assert!(has(&rules.read, "/srv/docs") && !has(&rules.write, "/srv/docs"), "{rules:?}");
+        assert!(has(&rules.write, "/srv/app"), "{rules:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::redact::Secrets;
 use super::secret::{Lookup, SecretError, resolve};
 use super::spawn::{LIFE_FD, LOCK_FD};
 use crate::model::entity::EnvValue;
+use crate::model::mount::{APP_SKILLS, EXTRA, GLOBAL, Mount, PROJECT, TRUSTED};
 use crate::runtime::{Error, Spec};
 
 /// Variables and the values among them that must not be shown.
@@ -91,8 +92,29 @@ fn roots(spec: &Spec, tmp: Option<&Path>) -> Result<String, Error> {
         "group": text(&spec.group_dir)?,
         "home": text(&spec.home_dir)?,
     });
-    if let (Some(roots), Some(tmp)) = (roots.as_object_mut(), tmp) {
-        roots.insert("tmp".to_owned(), text(tmp)?.into());
+    let Some(all) = roots.as_object_mut() else { return Ok(roots.to_string()) };
+    if let Some(tmp) = tmp {
+        all.insert("tmp".to_owned(), text(tmp)?.into());
+    }
+    for Mount { source, target, .. } in &spec.mounts {
+        let below_extra = target.starts_with(EXTRA) && source.is_dir();
+        match target.to_str() {
+            Some(GLOBAL) => drop(all.insert("global".to_owned(), text(source)?.into())),
+            Some(TRUSTED) => drop(all.insert("trusted".to_owned(), text(source)?.into())),
+            Some(APP_SKILLS) => drop(all.insert("skills".to_owned(), text(source)?.into())),
+            // The CLI is given directories; of this one it may read the one file.
+            Some(PROJECT) => {
+                drop(all.insert("project".to_owned(), text(source.parent().unwrap_or(source))?.into()));
+            }
+            _ if below_extra => {
+                let extra = all.entry("extra").or_insert_with(|| serde_json::json!([]));
+                extra
+                    .as_array_mut()
+                    .into_iter()
+                    .try_for_each(|list| text(source).map(|path| list.push(path.into())))?;
+            }
+            _ => {}
+        }
     }
     Ok(roots.to_string())
 }

@@ -160,6 +160,10 @@ impl Runtime for ProcessRuntime {
         "process"
     }
 
+    fn shows_host_paths(&self) -> bool {
+        true
+    }
+
     fn ensure(&self, spec: Spec) {
         let key = (spec.session, spec.incarnation);
         if let Err(error) = self.check_confinement(&spec) {

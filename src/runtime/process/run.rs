@@ -1,8 +1,8 @@
 //! The life of one incarnation, each on a thread of its own: prepare, start, wait for the end, make sure of it.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
@@ -59,7 +59,6 @@ fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Er
     }
     make_directory(&spec.group_dir)?;
     make_directory(&spec.home_dir)?;
-    instruct(&spec)?;
     let key = (spec.session, spec.incarnation);
     let stopped = || shared.table.stopped(key);
     let confined = confined(&shared.setup, &spec);
@@ -78,27 +77,6 @@ fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Er
         variables: environment.variables,
     };
     Ok((launch, environment.secrets))
-}
-
-/// File of an agent's folder with what it is told about itself.
-const INSTRUCTIONS: &str = "CLAUDE.local.md";
-
-/// Writes what a new agent is told about itself, unless there is something under that name: then it is the agent's.
-fn instruct(spec: &Spec) -> Result<(), Error> {
-    let Some(text) = &spec.settings.instructions else { return Ok(()) };
-    let path = spec.group_dir.join(INSTRUCTIONS);
-    if path.symlink_metadata().is_ok() {
-        return Ok(());
-    }
-    // Whoever sees the file sees all of it; a name that is taken belongs to another start of the same agent.
-    let temporary = spec.group_dir.join(format!(".tmp-{}-{}-{INSTRUCTIONS}", spec.session, spec.incarnation));
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)
-    };
-    write().map_err(|source| Error::Directory { path: path.clone(), source })
 }
 
 /// The rules for an agent that is to be confined.

@@ -25,7 +25,7 @@ pub(super) fn decide(place: &Place, now: Timestamp) -> Result<(PathBuf, PathBuf)
 }
 
 /// Parts of a data directory, themselves and `.old` ones, that agents can read or that are replaced as a whole.
-const PARTS: [&str; 5] = ["store", "sessions", "groups", "homes", "run"];
+const PARTS: [&str; 7] = ["store", "sessions", "groups", "homes", "trusted", "skills", "run"];
 
 /// Refuses places where a backup would not be safe.
 pub(super) fn refuse_within(place: &Place, data: &Path) -> Result<()> {
@@ -129,6 +129,8 @@ mod tests {
             (Place::At(data.join("groups/a/x")), true),
             (Place::At(dir.path().join("link/a/x")), true),
             (Place::At(data.join("backups/../run/x")), true),
+            (Place::At(data.join("trusted/x")), true),
+            (Place::In(data.join("skills")), true),
             (Place::In(data.join("backups")), false),
             (Place::In(data.clone()), false),
             (Place::At(data.join("mine/x")), false),

@@ -6,7 +6,10 @@
 pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("main", &["cli", "daemon"]),
     // The mailbox says what a prompt would be made of.
-    ("cli", &["channel", "clock", "config", "daemon", "engine", "mailbox", "model", "socket", "state", "time"]),
+    (
+        "cli",
+        &["channel", "clock", "config", "contracts", "daemon", "engine", "mailbox", "model", "socket", "state", "time"],
+    ),
     (
         "daemon",
         &[

@@ -179,24 +179,3 @@ fn servers_find_their_secrets_and_an_agent_starts_without_them() {
     assert_eq!(world.heard.gone(1, 1).0, Exit::Code(3));
     assert_eq!(world.line("env"), "sesame");
 }
-
-/// What a new agent is told is written once, whole, and never over what lies there.
-#[test]
-fn instructions_are_written_where_there_are_none() {
-    let world = World::sh("exit 3");
-    let file = world.path("groups/main/CLAUDE.local.md");
-    let start = |incarnation, text: &str| {
-        let mut spec = world.spec(1, incarnation);
-        spec.settings.instructions = Some(text.to_owned());
-        world.runtime.ensure(spec);
-        world.heard.gone(1, incarnation)
-    };
-    start(1, "Find out.");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "Find out.");
-    start(2, "Something else.");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "Find out.");
-    std::fs::remove_file(&file).unwrap();
-    std::os::unix::fs::symlink(world.path("elsewhere"), &file).unwrap();
-    start(3, "Find out.");
-    assert!(!world.path("elsewhere").exists(), "a link of the agent is never followed");
-}

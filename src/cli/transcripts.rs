@@ -1,0 +1,263 @@
+//! `hearth sessions transcript|memory|du`: what providers and agents keep beside Hearth's own records. All of it lies where
+//! agents can write: it is shown, never believed.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::{Done, Failure, entity, out, rows};
+use crate::config::Paths;
+use crate::contracts::transcript::{self, Found, Usage};
+use crate::contracts::{Error, memory};
+use crate::model::entity::Folder;
+use crate::model::id::SessionId;
+use crate::model::session::{Session, SessionStatus};
+use crate::state::{self, Read, Reader, Tables};
+
+/// Longest line of a transcript that is shown.
+const LINE_MAX: u64 = 32 << 20;
+/// Characters of a tool's input or output.
+const EXCERPT_CHARS: usize = 300;
+/// Messages and bytes from which on a conversation is better begun anew.
+///
+/// Source: the peer's advice on the hygiene of sessions, and what it measured of a thousand messages.
+const LONG_MESSAGES: u64 = 500;
+const LONG_BYTES: u64 = 10_000_000;
+/// Sessions whose transcripts `hearth status` looks at, the most recently active ones.
+const LOOKED_AT: usize = 200;
+
+/// Shows the provider's record of a session.
+pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, json: bool) -> Done {
+    let folder = folder_of(reader, session)?;
+    let file = match transcript::find_transcript(paths, session, &folder)? {
+        Found::Transcript { file, .. } => file,
+        Found::None(why) => {
+            let advice = "`hearth sessions show` has the session itself";
+            return Err(Failure::Failed(format!("there is no transcript of {session}: {why}; {advice}")));
+        }
+    };
+    let mut lines = BufReader::new(file);
+    let mut strange = 0_usize;
+    loop {
+        let mut line = Vec::new();
+        if lines.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        match serde_json::from_slice::<Json>(&line) {
+            Ok(_) if json => out::verbatim(String::from_utf8_lossy(&line).trim_end())?,
+            Ok(value) => turn(&value)?,
+            // The last line may be half-written, and the agent may have written any.
+            Err(_) => strange += usize::from(!line.trim_ascii().is_empty()),
+        }
+    }
+    if strange > 0 {
+        out::note(&format!("{strange} lines are no JSON and are left out"));
+    }
+    Ok(())
+}
+
+/// Prints a line of a transcript if it is of a turn.
+fn turn(line: &Json) -> Done {
+    let message = line.get("message").unwrap_or(line);
+    let Some(role) = message.get("role").and_then(Json::as_str) else { return Ok(()) };
+    let at = line.get("timestamp").and_then(Json::as_str).unwrap_or_default();
+    let side = if line.get("isSidechain").and_then(Json::as_bool) == Some(true) { " (subagent)" } else { "" };
+    for text in said(message.get("content").unwrap_or(&Json::Null)) {
+        out::line(&escaped(format!("{at} {role}{side}:").trim_start()))?;
+        text.lines().try_for_each(|line| out::line(&format!("  {}", escaped(line))))?;
+    }
+    Ok(())
+}
+
+/// What a message says, part by part.
+fn said(content: &Json) -> Vec<String> {
+    match content {
+        Json::String(text) => vec![text.clone()],
+        Json::Array(parts) => parts.iter().filter_map(part).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn part(part: &Json) -> Option<String> {
+    let text = |key: &str| part.get(key).and_then(Json::as_str);
+    match text("type")? {
+        "text" => text("text").map(str::to_owned),
+        "tool_use" => {
+            let input = part.get("input").map(Json::to_string).unwrap_or_default();
+            Some(format!("[{} {}]", text("name").unwrap_or("a tool"), excerpt(&input)))
+        }
+        "tool_result" => {
+            let result = said(part.get("content")?).join(" ");
+            Some(format!("[result: {}]", excerpt(&result)))
+        }
+        // What a model thinks to itself is not what it said.
+        _ => None,
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    let mut cut: String = text.chars().take(EXCERPT_CHARS).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}
+
+/// Control characters as what they are, not as what they do.
+fn escaped(line: &str) -> String {
+    let one = |c: char| if c.is_control() && c != '\t' { c.escape_unicode().to_string() } else { c.to_string() };
+    line.chars().map(one).collect()
+}
+
+/// One file of `hearth sessions memory --json`.
+#[derive(Debug, Serialize)]
+struct NoteJson {
+    file: String,
+    bytes: u64,
+    /// Null if it is not shown.
+    text: Option<String>,
+    /// Why it is not shown.
+    refused: Option<String>,
+}
+
+/// Shows what an agent remembers.
+pub(super) fn memory(paths: &Paths, agent: &str, json: bool) -> Done {
+    let folder = Folder::new(agent)?;
+    if !paths.group(&folder).is_dir() && !paths.home(&folder).is_dir() {
+        return Err(entity::missing("agent", agent, "agents"));
+    }
+    let notes = memory::notes(paths, &folder)?.into_iter().map(|note| {
+        let (text, refused) = match note.text {
+            Ok(text) => (Some(text), None),
+            Err(why) => (None, Some(why)),
+        };
+        NoteJson { file: note.file, bytes: note.bytes, text, refused }
+    });
+    let notes: Vec<NoteJson> = notes.collect();
+    if json {
+        return out::json(&serde_json::json!({ "memory": notes }));
+    }
+    if notes.is_empty() {
+        return out::line("no memory");
+    }
+    for note in &notes {
+        out::line(&format!("{} ({} bytes)", escaped(&note.file), note.bytes))?;
+        match (&note.text, &note.refused) {
+            (Some(text), _) => text.lines().try_for_each(|line| out::line(&format!("  {}", escaped(line))))?,
+            (None, why) => out::line(&format!("  (not shown: {})", why.as_deref().unwrap_or_default()))?,
+        }
+    }
+    Ok(())
+}
+
+/// What a session takes up, in bytes.
+#[derive(Debug, Serialize)]
+struct SessionUse {
+    session: String,
+    agent: String,
+    transcript: u64,
+    mailbox: u64,
+}
+
+/// What an agent takes up, in bytes.
+#[derive(Debug, Serialize)]
+struct AgentUse {
+    agent: String,
+    /// Its folder.
+    folder: u64,
+    /// Its home, transcripts among it.
+    home: u64,
+    /// What it remembers: a part of both.
+    memory: u64,
+}
+
+/// Shows what sessions and agents take up.
+pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
+    let mut cut = false;
+    let mut count = |usage: Usage| {
+        cut |= usage.cut;
+        usage.bytes
+    };
+    let mut sessions = Vec::new();
+    for (id, folder, _) in reader.read(all)? {
+        sessions.push(SessionUse {
+            session: id.to_string(),
+            transcript: bytes(paths, id, &folder)?,
+            mailbox: count(transcript::usage(&paths.session(id))?),
+            agent: folder.to_string(),
+        });
+    }
+    sessions.sort_by_key(|one| std::cmp::Reverse(one.transcript.saturating_add(one.mailbox)));
+    let mut agents = Vec::new();
+    for agent in reader.read(super::configuration::collect)?.agents {
+        let folder = agent.folder;
+        agents.push(AgentUse {
+            folder: count(transcript::usage_below(&paths.groups(), folder.as_str())?),
+            home: count(transcript::usage_below(&paths.homes(), folder.as_str())?),
+            memory: memory::notes(paths, &folder)?.iter().map(|note| note.bytes).sum(),
+            agent: folder.to_string(),
+        });
+    }
+    if cut {
+        out::warning("a directory has more files, or deeper ones, than are counted: it takes up more than is shown");
+    }
+    if json {
+        return out::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));
+    }
+    let row =
+        |one: &AgentUse| vec![one.agent.clone(), one.folder.to_string(), one.home.to_string(), one.memory.to_string()];
+    out::table(&["AGENT", "FOLDER", "HOME", "MEMORY"], agents.iter().map(row).collect())?;
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    out::line("")?;
+    let row = |one: &SessionUse| {
+        vec![one.session.clone(), one.agent.clone(), one.transcript.to_string(), one.mailbox.to_string()]
+    };
+    out::table(&["SESSION", "AGENT", "TRANSCRIPT", "MAILBOX"], sessions.iter().map(row).collect())
+}
+
+/// Conversations that are better begun anew, in words.
+pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failure> {
+    let mut sessions = reader.read(all)?;
+    sessions.retain(|(_, _, session)| session.status == SessionStatus::Active);
+    sessions.sort_by_key(|(_, _, session)| std::cmp::Reverse(session.active));
+    let mut long = Vec::new();
+    for (at, (id, folder, session)) in sessions.iter().enumerate() {
+        let bytes = if at < LOOKED_AT { bytes(paths, *id, folder).unwrap_or(0) } else { 0 };
+        let what = match (session.messages > LONG_MESSAGES, bytes > LONG_BYTES) {
+            (true, _) => format!("{} messages", session.messages),
+            (false, true) => format!("a transcript of {} MB", bytes / 1_000_000),
+            (false, false) => continue,
+        };
+        long.push(format!("session {id} of {folder} has {what}: it gets slow and forgetful; `hearth sessions reset {id}` begins it anew"));
+    }
+    Ok(long)
+}
+
+fn bytes(paths: &Paths, session: SessionId, folder: &Folder) -> Result<u64, Error> {
+    Ok(match transcript::find_transcript(paths, session, folder)? {
+        Found::Transcript { bytes, .. } => bytes,
+        Found::None(_) => 0,
+    })
+}
+
+fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Session)>, state::Error> {
+    let mut all = Vec::new();
+    for row in db.sessions.iter(txn)? {
+        let ((_, _, id), session) = row?;
+        if let Some(agent) = db.agents.get(txn, &session.agent)? {
+            all.push((id, agent.folder, session));
+        }
+    }
+    Ok(all)
+}
+
+fn folder_of(reader: &Reader, session: SessionId) -> Result<Folder, Failure> {
+    let found = reader.read(|db, txn| {
+        let Some(found) = rows::session(db, txn, session)? else { return Ok(None) };
+        Ok::<_, state::Error>(db.agents.get(txn, &found.agent)?.map(|agent| agent.folder))
+    })?;
+    found.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))
+}

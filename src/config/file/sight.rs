@@ -1,0 +1,174 @@
+//! What an agent sees and may use of the machine: network, mounts, limits, skills; and where agents run.
+
+use super::section::{Keys, Problems, Section, excerpt};
+use super::write::Value;
+use crate::model::configure::RuntimeKind;
+use crate::model::entity::{Access, ExtraMount, Limits, Network, Skills};
+use crate::model::mount::container_path;
+
+pub(super) const NETWORKS: [(&str, Network); 3] =
+    [("none", Network::None), ("host", Network::Host), ("open", Network::Open)];
+
+pub(super) const RUNTIMES: [(&str, RuntimeKind); 2] =
+    [("podman", RuntimeKind::Podman), ("process", RuntimeKind::Process)];
+
+const MOUNT: Keys =
+    Keys { place: "[[agents.mounts]]", known: &["host_path", "container_path", "readonly"], later: &[] };
+const LIMITS: Keys = Keys { place: "`limits`", known: &["memory", "cpu", "pids"], later: &[] };
+
+/// What a unit of memory stands for, in bytes; the greatest first.
+const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+/// No agent starts with less.
+const MEMORY_MIN: u64 = 16 << 20;
+/// More than any machine has, and what every runtime can be told.
+const MEMORY_MAX: u64 = 1 << 50;
+/// Most processors.
+const CPU_MAX: f64 = 1_024.0;
+/// Bounds of processes and threads; the upper one is the kernel's.
+const PIDS: std::ops::RangeInclusive<i64> = 16..=4_194_304;
+/// Longest name of an image, and of a path.
+const NAME_MAX: usize = 512;
+const PATH_MAX: usize = 4_096;
+
+/// `mounts = [{ host_path, container_path, readonly }]`. Read-only unless the file says otherwise.
+pub(super) fn mounts(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<ExtraMount> {
+    let mut mounts: Vec<ExtraMount> = Vec::new();
+    for table in section.tables(problems, "mounts", &MOUNT) {
+        let host = table.needed(problems, "host_path");
+        let container_path = table.text(problems, "container_path").map(|(_, path)| path.to_owned());
+        let readonly = table.flag(problems, "readonly").unwrap_or(true);
+        let Some((at, host)) = host else { continue };
+        let rooted = host.starts_with('/') || host == "~" || host.starts_with("~/");
+        if !rooted || host.len() > PATH_MAX || host.chars().any(char::is_control) {
+            let what = "is no absolute path; write one that begins with `/` or `~/`";
+            problems.add(at, format!("`host_path`: `{}` {what}", excerpt(host)));
+            continue;
+        }
+        let access = if readonly { Access::ReadOnly } else { Access::ReadWrite };
+        let mount = ExtraMount { host_path: host.to_owned(), container_path, access };
+        let at = table.get("container_path").map_or(at, |value| value.span().start);
+        if place(problems, at, &mounts, &mount) {
+            mounts.push(mount);
+        }
+    }
+    mounts
+}
+
+/// Whether a mount has a place of its own.
+fn place(problems: &mut Problems<'_>, at: usize, others: &[ExtraMount], mount: &ExtraMount) -> bool {
+    let path = match container_path(mount) {
+        Ok(path) => path,
+        Err(path) => {
+            let what = "cannot be seen below /workspace/extra; give a `container_path` that is relative, without `..` \
+                        and `:`";
+            problems.add(at, format!("`{}` {what}", excerpt(&path)));
+            return false;
+        }
+    };
+    let within =
+        |one: &str, other: &str| one == other || one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    let taken = others.iter().filter_map(|other| container_path(other).ok());
+    if let Some(other) = taken.into_iter().find(|other| within(other, path) || within(path, other)) {
+        let (path, other) = (excerpt(path), excerpt(other));
+        problems.add(at, format!("two mounts meet at `{path}` and `{other}`; give one another `container_path`"));
+        return false;
+    }
+    true
+}
+
+/// `limits = { memory, cpu, pids }`.
+pub(super) fn limits(problems: &mut Problems<'_>, section: &Section<'_>) -> Limits {
+    let Some(section) = section.table(problems, "limits", &LIMITS) else { return Limits::default() };
+    Limits {
+        memory: memory(problems, &section),
+        cpu: cpu(problems, &section),
+        pids: section.number(problems, "pids", PIDS),
+    }
+}
+
+fn memory(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<u64> {
+    let value = section.get("memory")?;
+    let bytes = match value.get_ref().as_str() {
+        Some(text) => bytes(text),
+        None => section.integer(problems, "memory").map(|number| u64::try_from(number).ok())?,
+    };
+    let good = bytes.filter(|bytes| (MEMORY_MIN..=MEMORY_MAX).contains(bytes));
+    if good.is_none() {
+        let what =
+            "`limits.memory` must be bytes, or a text like \"512MiB\" or \"2GiB\", from 16MiB to 1024TiB; correct it";
+        problems.add(value.span().start, what);
+    }
+    good
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))?;
+    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(unit)
+}
+
+/// The inverse of reading it.
+pub(super) fn memory_value(bytes: u64) -> Value {
+    match UNITS.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((name, unit)) => Value::Text(format!("{}{name}", bytes / unit)),
+        None => Value::Plain(bytes.to_string()),
+    }
+}
+
+fn cpu(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<u32> {
+    let number = section.decimal(problems, "cpu")?;
+    let good = (0.01..=CPU_MAX).contains(&number);
+    if !good {
+        let at = section.get("cpu").map_or(section.at(), |value| value.span().start);
+        problems.add(at, format!("`limits.cpu` counts processors, from 0.01 to {CPU_MAX}; write a number like 1.5"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 10 and 1,024,000")]
+    good.then(|| (number * 1_000.0).round() as u32)
+}
+
+/// `skills = "all"` or names.
+pub(super) fn skills(problems: &mut Problems<'_>, section: &Section<'_>) -> Skills {
+    let Some(value) = section.get("skills") else { return Skills::All };
+    if let Some(text) = value.get_ref().as_str() {
+        if text != "all" {
+            let what = "write \"all\", or a list of names in brackets";
+            problems.add(value.span().start, format!("`skills` cannot be \"{}\"; {what}", excerpt(text)));
+        }
+        return Skills::All;
+    }
+    let mut names = Vec::new();
+    for (at, name) in section.texts(problems, "skills") {
+        if is_skill_name(name) {
+            names.push(name.to_owned());
+        } else {
+            let what = "is no name of a skill; use 1 to 64 letters, digits, `_`, `-` and `.`, first a letter or digit";
+            problems.add(at, format!("`{}` {what}", excerpt(name)));
+        }
+    }
+    names.sort();
+    names.dedup();
+    Skills::Only(names)
+}
+
+/// Whether a name can be one of a skill, which is a directory's.
+pub fn is_skill_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    name.len() <= 64
+        && name.bytes().all(plain)
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+}
+
+/// The image of containers, as an engine names it.
+pub(super) fn image(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<String> {
+    let (at, name) = top.text(problems, "image")?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/' | b':' | b'@');
+    let first = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
+    if !first || name.len() > NAME_MAX || !name.bytes().all(plain) {
+        problems.add(
+            at,
+            format!("`{}` is no name of an image; write one like \"localhost/hearth-agent:latest\"", excerpt(name)),
+        );
+        return None;
+    }
+    Some(name.to_owned())
+}

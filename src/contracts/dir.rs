@@ -1,0 +1,296 @@
+//! Directories by descriptor, for places that agents can change while the host looks.
+//!
+//! Every access starts at an open directory and goes one name at a time, never through a link; files are judged by their
+//! open descriptor and read up to a bound.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
+use rustix::io::Errno;
+
+use super::error::Error;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// `NONBLOCK`: opening a FIFO returns at once.
+const FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const NEW: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const PRIVATE_DIRECTORY: RawMode = 0o700;
+const PRIVATE_FILE: RawMode = 0o600;
+
+/// What has a name in a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Nothing,
+    File,
+    Directory,
+    Link,
+    /// A FIFO, a socket, a device.
+    Other,
+}
+
+/// What was read of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// There is no such file.
+    Absent,
+    /// Something else, or too much; the reason is for people.
+    Refused(String),
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub(super) struct Dir {
+    fd: OwnedFd,
+    /// For messages only.
+    path: PathBuf,
+}
+
+impl Dir {
+    /// Opens a directory that no agent controls by its path.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::io("open", path, e))?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// The same if it is there.
+    pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
+        match Self::open(path) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where it is, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a directory in this one if there is one that can be opened and is no link.
+    pub(super) fn dir(&self, name: &OsStr) -> Result<Option<Self>, Error> {
+        let path = self.path.join(name);
+        match rustix::fs::openat(&self.fd, component(name)?, DIRECTORY, Mode::empty()) {
+            Ok(fd) => Ok(Some(Self { fd, path })),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => Ok(None),
+            Err(errno) => Err(Error::io("open", &path, errno)),
+        }
+    }
+
+    /// Opens a directory in this one and makes it if the name is free. A link has no business there and goes.
+    pub(super) fn ensure_dir(&self, name: &str) -> Result<Self, Error> {
+        let path = self.path.join(name);
+        if self.kind(name.as_ref())? == Kind::Link {
+            self.remove(name.as_ref())?;
+        }
+        match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(PRIVATE_DIRECTORY)) {
+            Ok(()) => {
+                let made = self.dir(name.as_ref())?;
+                made.iter().try_for_each(|made| self.give(&made.fd, &path))?;
+            }
+            Err(Errno::EXIST) => {}
+            // A read-only file system says so even of a name that is taken.
+            Err(Errno::ROFS) if self.kind(name.as_ref())? == Kind::Directory => {}
+            Err(errno) => return Err(Error::io("make the directory", &path, errno)),
+        }
+        let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty()).map_err(|errno| match errno {
+            Errno::NOTDIR | Errno::LOOP => {
+                Error::Unusable { path: path.clone(), reason: "a directory has to be there, and it is none".to_owned() }
+            }
+            errno => Error::io("open", &path, errno),
+        })?;
+        Ok(Self { fd, path })
+    }
+
+    /// What has a name.
+    pub(super) fn kind(&self, name: &OsStr) -> Result<Kind, Error> {
+        self.stat(name).map(|stat| stat.map_or(Kind::Nothing, |stat| kind(&stat)))
+    }
+
+    /// Bytes of a regular file; none for anything else.
+    pub(super) fn size(&self, name: &OsStr) -> Result<Option<u64>, Error> {
+        let file = self.stat(name)?.filter(|stat| kind(stat) == Kind::File);
+        Ok(file.map(|stat| u64::try_from(stat.st_size).unwrap_or(0)))
+    }
+
+    fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
+        match rustix::fs::statat(&self.fd, component(name)?, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
+            Err(errno) => Err(Error::io("look at", &self.path.join(name), errno)),
+        }
+    }
+
+    /// Opens a regular file of at most `max` bytes with one name.
+    pub(super) fn file(&self, name: &OsStr, max: u64) -> Result<Result<File, Content>, Error> {
+        let refused = |reason: String| Ok(Err(Content::Refused(reason)));
+        let fd = match rustix::fs::openat(&self.fd, component(name)?, FILE, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(Err(Content::Absent)),
+            Err(Errno::LOOP) => return refused("it is a link, and links are not followed there".to_owned()),
+            Err(Errno::ACCESS | Errno::PERM) => return refused("it may not be read".to_owned()),
+            Err(Errno::NXIO | Errno::NODEV) => return refused("it is no regular file".to_owned()),
+            Err(errno) => return Err(Error::io("open", &self.path.join(name), errno)),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io("look at", &self.path.join(name), e))?;
+        let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+        match (kind(&stat), stat.st_nlink) {
+            (Kind::File, 0) => Ok(Err(Content::Absent)),
+            (Kind::File, 1) if size > max => refused(format!("it has {size} bytes, at most {max} are read")),
+            (Kind::File, 1) => Ok(Ok(File::from(fd))),
+            (Kind::File, names) => refused(format!("it has {names} names (hard links)")),
+            _ => refused("it is no regular file".to_owned()),
+        }
+    }
+
+    /// Reads a regular file of at most `max` bytes, also when it grows meanwhile.
+    pub(super) fn read(&self, name: &OsStr, max: u64) -> Result<Content, Error> {
+        let file = match self.file(name, max)? {
+            Ok(file) => file,
+            Err(content) => return Ok(content),
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|e| Error::io("read", &self.path.join(name), e))?;
+        if bytes.len() as u64 > max {
+            return Ok(Content::Refused(format!("it grew over {max} bytes while it was read")));
+        }
+        Ok(Content::Whole(bytes))
+    }
+
+    /// Names in the directory, sorted, at most `max` of them.
+    pub(super) fn list(&self, max: usize) -> Result<Vec<OsString>, Error> {
+        let fault = |e: Errno| Error::io("list", &self.path, e);
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd).map_err(fault)? {
+            let name = OsStr::from_bytes(entry.map_err(fault)?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+            if names.len() == max {
+                break;
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Where a link leads, without going there.
+    pub(super) fn link(&self, name: &OsStr) -> Result<Option<PathBuf>, Error> {
+        match rustix::fs::readlinkat(&self.fd, component(name)?, Vec::new()) {
+            Ok(target) => Ok(Some(OsString::from_vec(target.into_bytes()).into())),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(None),
+            Err(errno) => Err(Error::io("read the link", &self.path.join(name), errno)),
+        }
+    }
+
+    /// Makes a link if the name is free.
+    pub(super) fn make_link(&self, name: &OsStr, target: &Path) -> Result<(), Error> {
+        match rustix::fs::symlinkat(target, &self.fd, component(name)?) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(Error::io("make the link", &self.path.join(name), errno)),
+        }
+    }
+
+    /// Removes a file or a link; it may be gone already.
+    pub(super) fn remove(&self, name: &OsStr) -> Result<(), Error> {
+        match rustix::fs::unlinkat(&self.fd, component(name)?, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::io("remove", &self.path.join(name), errno)),
+        }
+    }
+
+    /// Renames within the directory if the new name is free; tells whether it was.
+    pub(super) fn rename_to_free(&self, name: &str, new: &str) -> Result<bool, Error> {
+        match rustix::fs::renameat_with(&self.fd, name, &self.fd, new, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(Error::io("rename", &self.path.join(name), errno)),
+        }
+    }
+
+    /// Writes a file so that nobody ever sees half of it; whatever had the name is replaced, never written through.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.put(name, bytes, true).map(drop)
+    }
+
+    /// The same unless something has the name; tells whether it was written.
+    pub(super) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<bool, Error> {
+        if self.kind(name.as_ref())? != Kind::Nothing {
+            return Ok(false);
+        }
+        self.put(name, bytes, false)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8], replace: bool) -> Result<bool, Error> {
+        let (temporary, mut file) = self.temporary(name)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let done = written.map_err(|e| Error::io("write", &self.path.join(name), e)).and_then(|()| {
+            let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+            match rustix::fs::renameat_with(&self.fd, &temporary, &self.fd, name, flags) {
+                Ok(()) => rustix::fs::fsync(&self.fd).map(|()| true).map_err(|e| Error::io("sync", &self.path, e)),
+                // Another session of the same agent was faster.
+                Err(Errno::EXIST) if !replace => Ok(false),
+                Err(errno) => Err(Error::io("rename", &self.path.join(name), errno)),
+            }
+        });
+        if !matches!(done, Ok(true)) {
+            // The first error is the one to report.
+            self.remove(temporary.as_ref()).ok();
+        }
+        done
+    }
+
+    fn temporary(&self, name: &str) -> Result<(String, File), Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let temporary = format!(".tmp-{}-{number}-{name}", std::process::id());
+            match rustix::fs::openat(&self.fd, &temporary, NEW, Mode::from_raw_mode(PRIVATE_FILE)) {
+                Ok(fd) => {
+                    self.give(&fd, &self.path.join(&temporary))?;
+                    return Ok((temporary, File::from(fd)));
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Error::io("write", &self.path.join(name), errno)),
+            }
+        }
+    }
+
+    /// Gives what was made to the owner of the directory: as root, the host writes for agents that are somebody else.
+    fn give(&self, made: &OwnedFd, path: &Path) -> Result<(), Error> {
+        let fault = |e: Errno| Error::io("give away", path, e);
+        let (mine, theirs) = (rustix::fs::fstat(made).map_err(fault)?, rustix::fs::fstat(&self.fd).map_err(fault)?);
+        if (mine.st_uid, mine.st_gid) == (theirs.st_uid, theirs.st_gid) || !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let owner = (Uid::from_raw(theirs.st_uid), Gid::from_raw(theirs.st_gid));
+        rustix::fs::fchown(made, Some(owner.0), Some(owner.1)).map_err(fault)
+    }
+}
+
+fn component(name: &OsStr) -> Result<&OsStr, Error> {
+    let bytes = name.as_bytes();
+    let plain = !bytes.is_empty() && bytes != b"." && bytes != b".." && !bytes.iter().any(|b| matches!(b, b'/' | 0));
+    if plain { Ok(name) } else { Err(Error::Unusable { path: name.into(), reason: "it is no plain name".to_owned() }) }
+}
+
+fn kind(stat: &Stat) -> Kind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    }
+}
