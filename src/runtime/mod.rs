@@ -10,9 +10,13 @@ use crate::model::input::RuntimeEvent;
 use crate::model::mount::Mount;
 use crate::model::session::SessionName;
 
+mod environment;
 mod error;
+pub mod image;
+mod last;
 pub mod podman;
 pub mod process;
+mod redact;
 
 pub use error::Error;
 
@@ -52,6 +56,11 @@ pub type Events = Arc<dyn Fn(RuntimeEvent) + Send + Sync>;
 pub trait Runtime: Send + Sync {
     /// Name for people: `process`, `podman`.
     fn name(&self) -> &'static str;
+
+    /// One line for people: what it is, which version, where.
+    fn about(&self) -> String {
+        self.name().to_owned()
+    }
 
     /// Starts the incarnation unless it runs already, and reports `Running`, or `Gone` with `NotStarted`.
     fn ensure(&self, spec: Spec);
