@@ -88,6 +88,8 @@ write_service() {
 #!/bin/sh
 case "\$1" in
 start)
+    # With the variable it would be a client.
+    unset CONTAINER_HOST
     podman system service --time=0 "unix://$dir/podman.sock" >>"$dir/service.log" 2>&1 &
     echo \$! >"$dir/service.pid"
     for _ in \$(seq 200); do
@@ -106,6 +108,7 @@ END
 }
 
 clean_up() {
+    [ -z "${command:-}" ] || kill "$command" 2>/dev/null || true
     "$HEARTH_TEST_SERVICE" stop || true
     env -u CONTAINER_HOST podman rm -fa -t 0 >/dev/null 2>&1 || true
     umount "$dir/store/overlay" 2>/dev/null || true
@@ -124,4 +127,10 @@ unset CONTAINER_HOST
 make_image
 "$HEARTH_TEST_SERVICE" start
 export CONTAINER_HOST="unix://$dir/podman.sock"
-"$@"
+# In the background, so that a signal is not kept waiting for its end.
+"$@" &
+command=$!
+status=0
+wait "$command" || status=$?
+command=
+exit "$status"

@@ -42,8 +42,38 @@ fn how_long_starts_and_ends_take() {
         world.heard.gone(ONE, incarnation);
         deaths.push(since.elapsed().as_millis());
     }
+    eprintln!("Podman itself, create to first output: {} ms", median(bare(&world)));
     let (starts, ends, deaths) = (median(starts), median(ends), median(deaths));
     eprintln!(
         "median of {ROUNDS}: ensure to first output {starts} ms, kill to gone {ends} ms, death to gone {deaths} ms"
     );
+}
+
+/// The same through Podman's own API with nothing of ours.
+fn bare(world: &World) -> Vec<u128> {
+    let first = world.path("session/agent/first");
+    let source = world.path("session/agent");
+    let body = serde_json::json!({
+        "image": image(),
+        "command": ["sh", "-c", "echo x > /out/first; sleep 1000"],
+        "netns": { "nsmode": "none" },
+        "mounts": [{ "type": "bind", "source": source, "destination": "/out", "options": ["rw"] }],
+    });
+    let round = || {
+        drop(std::fs::remove_file(&first));
+        let (shared, body) = (Arc::clone(&world.runtime.shared), body.clone());
+        let since = Instant::now();
+        let id = world.runtime.wait(async move {
+            let id = shared.api.create(&body).await.unwrap();
+            shared.api.start(&id).await.unwrap();
+            id
+        });
+        while !exists(&first) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let took = since.elapsed().as_millis();
+        podman(&["rm", "-f", "-t", "0", &id.unwrap()]);
+        took
+    };
+    (0..ROUNDS).map(|_| round()).collect()
 }
