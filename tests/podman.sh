@@ -1,25 +1,31 @@
 #!/bin/sh
 # Runs a command beside a Podman of its own: private store, private service, CONTAINER_HOST pointing at it.
 #
-#   tests/podman.sh DIR -- COMMAND…
+#   tests/podman.sh [--rootless] DIR -- COMMAND…
 #
-# DIR is made, and must not be one that holds anything else. As root the service is rootful, otherwise rootless.
+# DIR is made, and must not be one that holds anything else. As root the service is rootful, otherwise rootless. With
+# --rootless root becomes the user hearth-test, who is made if needed and must be able to read what COMMAND is.
 # HEARTH_TEST_PODMAN (the socket), HEARTH_TEST_IMAGE (a small image, made here, no download) and HEARTH_TEST_SERVICE
 # (a script: `stop`, `start`) are exported, too.
 set -eu
 
-[ $# -ge 3 ] && [ "$2" = -- ] || { echo "usage: $0 DIR -- COMMAND…" >&2; exit 2; }
+rootless=
+if [ "${1:-}" = --rootless ]; then
+    rootless=yes
+    shift
+fi
+[ $# -ge 3 ] && [ "$2" = -- ] || { echo "usage: $0 [--rootless] DIR -- COMMAND…" >&2; exit 2; }
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 shift 2
 
 install_missing() {
     missing=
-    for program in podman runc catatonit busybox curl; do
+    for program in podman runc catatonit busybox curl slirp4netns newuidmap; do
         command -v "$program" >/dev/null || missing=yes
     done
     [ -n "$missing" ] || return 0
-    [ "$(id -u)" = 0 ] || { echo "$0: podman, runc, catatonit, busybox or curl is missing" >&2; exit 1; }
+    [ "$(id -u)" = 0 ] || { echo "$0: podman, runc, catatonit, busybox, curl, slirp4netns or uidmap is missing" >&2; exit 1; }
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         podman runc catatonit busybox-static curl slirp4netns uidmap
@@ -116,7 +122,25 @@ clean_up() {
     if [ "$(id -u)" = 0 ]; then rm -rf "$dir"; else podman unshare rm -rf "$dir" 2>/dev/null || true; fi
 }
 
+# In a mount namespace of its own, where a user may use the device of virtual networks.
+become_user() {
+    user=hearth-test
+    id "$user" >/dev/null 2>&1 || useradd -m "$user"
+    cp "$0" "$dir/podman.sh"
+    mkdir -p "$dir/user" "$dir/xdg"
+    mknod -m 666 "$dir/tun" c 10 200 2>/dev/null || true
+    chmod 700 "$dir/xdg"
+    chown "$user:" "$dir" "$dir/user" "$dir/xdg"
+    export HEARTH_TEST_USER="$user" HOME="$dir/user" XDG_RUNTIME_DIR="$dir/xdg"
+    status=0
+    unshare -m sh -c 'mount --bind "$0/tun" /dev/net/tun; cd "$0"; exec setpriv --reuid="$HEARTH_TEST_USER" \
+        --regid="$HEARTH_TEST_USER" --init-groups --inh-caps=-all "$0/podman.sh" "$0/user/test" -- "$@"' "$dir" "$@" || status=$?
+    rm -rf "$dir"
+    exit "$status"
+}
+
 install_missing
+[ -z "$rootless" ] || [ "$(id -u)" != 0 ] || become_user "$@"
 configure
 write_service
 trap clean_up EXIT

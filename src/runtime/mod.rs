@@ -14,6 +14,7 @@ mod environment;
 mod error;
 pub mod image;
 mod last;
+mod mail;
 pub mod podman;
 pub mod process;
 mod redact;

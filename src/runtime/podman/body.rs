@@ -69,7 +69,7 @@ pub(super) fn body(order: &Order<'_>) -> Value {
         "no_new_privileges": true,
         "image_volume_mode": "ignore",
         "log_configuration": { "driver": "k8s-file", "size": LOG_BYTES },
-        "mounts": mounts(order.binds),
+        "mounts": mounts(order.binds, spec.settings.limits.memory.unwrap_or(MEMORY)),
         "resource_limits": limits(&spec.settings.limits, order.facts),
         "user": user(order),
     });
@@ -139,10 +139,12 @@ fn limits(limits: &Limits, facts: &Facts) -> Value {
     Value::Object(wanted)
 }
 
-/// Directories that vanish with the container. `U` gives them to its user: the mode alone is not honoured by runc.
-fn mounts(binds: &[Bind]) -> Value {
+/// Directories that vanish with the container, each as large as its memory, where they are. `U` gives them to its user: the
+/// mode alone is not honoured by runc.
+fn mounts(binds: &[Bind], memory: u64) -> Value {
+    let size = format!("size={memory}");
     let empty = |target: &str, mode: &str| {
-        let options = ["rw", "nosuid", "nodev", mode, "U"];
+        let options = ["rw", "nosuid", "nodev", mode, &size, "U"];
         json!({ "type": "tmpfs", "source": "tmpfs", "destination": target, "options": options })
     };
     let bind = |bind: &Bind| {
@@ -180,4 +182,73 @@ pub(super) fn places(spec: &Spec, writes_group: bool) -> Vec<(PathBuf, &'static 
         (spec.group_dir.clone(), Path::new("/workspace/group"), group),
         (spec.home_dir.join(".claude"), Path::new("/home/node/.claude"), Access::ReadWrite),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::entity::AgentSettings;
+    use crate::model::incarnation::SpecDigest;
+    use crate::model::session::SessionName;
+
+    fn spec(network: Network) -> Spec {
+        let settings = AgentSettings { network, ..AgentSettings::named("Main".to_owned()) };
+        Spec {
+            session: SessionId::new(5),
+            incarnation: 3,
+            session_dir: "/data/sessions/se5".into(),
+            group_dir: "/data/groups/main".into(),
+            home_dir: "/data/homes/main".into(),
+            provider: settings.provider,
+            settings,
+            session_name: SessionName::Default,
+            timezone: "UTC".to_owned(),
+            digest: SpecDigest::new(1),
+            image: None,
+            mounts: Vec::new(),
+        }
+    }
+
+    fn made(network: Network, rootless: bool, user: u32) -> Value {
+        let limits = if rootless { Vec::new() } else { ["memory", "cpu", "pids"].map(str::to_owned).to_vec() };
+        let facts = Facts { version: "4.3.1".to_owned(), rootless, limits };
+        let spec = spec(network);
+        let variables = variables(&spec, vec![("TZ".to_owned(), "x".to_owned()), ("A".to_owned(), "b".to_owned())]);
+        let (install, image) = ("0f", "localhost/a:1");
+        let (secret_names, binds, user) = (&["A".to_owned()][..], &[][..], (user, user));
+        body(&Order { install, spec: &spec, image, variables, secret_names, binds, facts: &facts, user })
+    }
+
+    #[test]
+    fn the_whole_of_it() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&made(Network::Host, false, 0)).unwrap());
+    }
+
+    #[test]
+    fn who_the_agent_is_depends_on_who_podman_is() {
+        assert_eq!(made(Network::None, false, 0)["user"], "1000:1000");
+        assert_eq!(made(Network::None, false, 1234)["user"], "1234:1234");
+        assert_eq!(made(Network::None, false, 1234).get("userns"), None);
+        let rootless = made(Network::None, true, 1234);
+        assert_eq!(rootless["user"], "1000:1000");
+        assert_eq!(rootless["userns"], json!({ "nsmode": "keep-id", "value": "uid=1000,gid=1000" }));
+        assert_eq!(rootless["resource_limits"], json!({}));
+    }
+
+    #[test]
+    fn networks() {
+        let mode = |network, rootless| made(network, rootless, 1000)["netns"]["nsmode"].as_str().unwrap().to_owned();
+        for rootless in [true, false] {
+            assert_eq!(mode(Network::None, rootless), "none");
+            assert_eq!(mode(Network::Host, rootless), "slirp4netns");
+            let options = &made(Network::Host, rootless, 1000)["network_options"]["slirp4netns"];
+            assert!(options.to_string().contains("outbound_addr=127.0.0.1"));
+        }
+        assert_eq!(
+            (mode(Network::Open, true), mode(Network::Open, false)),
+            ("slirp4netns".to_owned(), "bridge".to_owned())
+        );
+        let open = &made(Network::Open, true, 1000)["network_options"]["slirp4netns"];
+        assert!(!open.to_string().contains("outbound_addr"));
+    }
 }

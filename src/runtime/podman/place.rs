@@ -9,12 +9,14 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::body::{AGENT, Bind, places};
-use crate::model::entity::{Access, Trust};
+use crate::model::entity::Trust;
 use crate::runtime::process::{instruct, make_directory};
 use crate::runtime::{Error, Spec};
 
 /// Deeper directories of an agent stay as they are.
 const DEPTH: u32 = 64;
+/// Entries that are looked at again in a directory that was given before: what the host has put there since is few.
+const LOOKED_AT_AGAIN: u32 = 50_000;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Makes what is missing and gives what the container is to see, links resolved.
@@ -23,10 +25,11 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
     make_directory(&spec.home_dir.join(".claude"))?;
     instruct(spec)?;
     let writes_group = !matches!(spec.settings.trust, Trust::Untrusted);
+    let host = settle(&spec.session_dir.join("host"))?;
     let mut binds = Vec::new();
     for (source, target, access) in places(spec, writes_group) {
         let source = settle(&source)?;
-        if give_away && access == Access::ReadWrite {
+        if give_away && !source.starts_with(&host) {
             give(&source).map_err(|error| Error::Directory { path: source.clone(), source: error })?;
         } else if give_away {
             show(&source).map_err(|error| Error::Directory { path: source.clone(), source: error })?;
@@ -69,7 +72,7 @@ fn settle(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Lets the agent's user see a directory that root keeps: what is above it is closed to everybody else.
+/// Lets the agent's user see the directory that only the host writes: what is above it is closed to everybody else.
 fn show(path: &Path) -> io::Result<()> {
     let directory = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
     let mode = rustix::fs::fstat(&directory)?.st_mode & 0o7777;
@@ -87,8 +90,8 @@ fn give(path: &Path) -> io::Result<()> {
     if was != 0 && was != AGENT {
         return Ok(());
     }
-    // One that was given before holds nothing of root's but what was put there since, at its top.
-    descend(&directory, if was == AGENT { 1 } else { DEPTH })?;
+    let mut left = if was == AGENT { LOOKED_AT_AGAIN } else { u32::MAX };
+    descend(&directory, DEPTH, &mut left)?;
     if was == 0 {
         Ok(rustix::fs::fchown(&directory, Some(Uid::from_raw(AGENT)), Some(Gid::from_raw(AGENT)))?)
     } else {
@@ -96,14 +99,18 @@ fn give(path: &Path) -> io::Result<()> {
     }
 }
 
-fn descend(directory: &OwnedFd, depth: u32) -> io::Result<()> {
+fn descend(directory: &OwnedFd, depth: u32, left: &mut u32) -> io::Result<()> {
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        match give_entry(directory, std::ffi::OsStr::from_bytes(name.to_bytes()), depth) {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return Ok(());
+        }
+        match give_entry(directory, std::ffi::OsStr::from_bytes(name.to_bytes()), (depth, left)) {
             // It was removed or exchanged meanwhile.
             Ok(()) | Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
             Err(error) => return Err(error.into()),
@@ -112,19 +119,20 @@ fn descend(directory: &OwnedFd, depth: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn give_entry(directory: &OwnedFd, name: &std::ffi::OsStr, depth: u32) -> Result<(), Errno> {
+fn give_entry(directory: &OwnedFd, name: &std::ffi::OsStr, (depth, left): (u32, &mut u32)) -> Result<(), Errno> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    if stat.st_uid != 0 || (kind != FileType::Directory && stat.st_nlink > 1) {
-        return Ok(());
-    }
     let owner = (Some(Uid::from_raw(AGENT)), Some(Gid::from_raw(AGENT)));
-    if kind != FileType::Directory {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        if stat.st_uid != 0 || stat.st_nlink > 1 {
+            return Ok(());
+        }
         return rustix::fs::chownat(directory.as_fd(), name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW);
     }
-    let inner = rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())?;
-    if depth > 0 && descend(&inner, depth - 1).is_err() {
-        return Err(Errno::IO);
+    if (stat.st_uid != 0 && stat.st_uid != AGENT) || depth == 0 {
+        return Ok(());
     }
-    rustix::fs::fchown(&inner, owner.0, owner.1)
+    let inner = rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())?;
+    let was = rustix::fs::fstat(&inner)?.st_uid;
+    descend(&inner, depth - 1, left).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if was == 0 { rustix::fs::fchown(&inner, owner.0, owner.1) } else { Ok(()) }
 }

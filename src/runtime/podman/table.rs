@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +11,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
-use crate::runtime::{Events, Spec};
+use crate::runtime::Spec;
+use crate::runtime::mail::{Mail, Outbox};
 
 /// What is asked about one session.
 pub(super) enum Order {
@@ -38,17 +38,12 @@ struct Entry {
     stop: Arc<AtomicU32>,
 }
 
-enum Note {
-    Event(RuntimeEvent),
-    Flush(SyncSender<()>),
-}
-
 struct Entries {
     here: HashMap<SessionId, Entry>,
     /// Highest incarnation that was reported gone: it never starts again, whatever call comes late.
     ended: HashMap<SessionId, u32>,
     closing: bool,
-    outbox: Sender<Note>,
+    outbox: Outbox,
 }
 
 /// All sessions this runtime has to do with.
@@ -57,34 +52,11 @@ pub(super) struct Table {
     changed: Condvar,
 }
 
-/// Calls the listener with one event after the other until the runtime and its tasks are gone.
-pub(super) struct Mail(Receiver<Note>);
-
-impl Mail {
-    pub(super) fn deliver(self, events: &Events) {
-        for note in self.0 {
-            match note {
-                Note::Event(event) => events(event),
-                // Who waited may have given up.
-                Note::Flush(done) => drop(done.send(())),
-            }
-        }
-    }
-}
-
-impl Entries {
-    fn send(&self, note: Note) {
-        if self.outbox.send(note).is_err() {
-            tracing::error!("nobody listens to the Podman runtime any more");
-        }
-    }
-}
-
 impl Table {
     pub(super) fn new() -> (Self, Mail) {
-        let (outbox, mail) = std::sync::mpsc::channel();
+        let (outbox, mail) = Outbox::new();
         let entries = Entries { here: HashMap::new(), ended: HashMap::new(), closing: false, outbox };
-        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, Mail(mail))
+        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -130,14 +102,14 @@ impl Table {
     }
 
     pub(super) fn running(&self, session: SessionId, incarnation: u32) {
-        self.lock().send(Note::Event(RuntimeEvent::Running(session, incarnation)));
+        self.lock().outbox.send(RuntimeEvent::Running(session, incarnation));
     }
 
     pub(super) fn gone(&self, session: SessionId, incarnation: u32, exit: Exit, stderr_tail: String) {
         let mut entries = self.lock();
         let ended = entries.ended.entry(session).or_default();
         *ended = incarnation.max(*ended);
-        entries.send(Note::Event(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail }));
+        entries.outbox.send(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail });
     }
 
     /// Why an incarnation is not to be started, if there is a reason.
@@ -161,8 +133,7 @@ impl Table {
     pub(super) fn wait_empty(&self, patience: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
         let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let (done, told) = sync_channel(1);
-        entries.send(Note::Flush(done));
+        let told = entries.outbox.flush();
         drop(entries);
         let last = if timeout.timed_out() { Duration::ZERO } else { Duration::from_secs(1) };
         told.recv_timeout(last).is_ok() && !timeout.timed_out()

@@ -23,12 +23,15 @@ fn the_next_daemon_adopts_what_runs_and_hides_its_secrets() {
 
 #[test]
 fn an_end_between_two_daemons_is_told_with_its_code() {
-    let Some(mut world) = World::new("sleep 0.5; exit 9") else { return };
+    let Some(mut world) = World::new("while [ ! -e /workspace/session/agent/go ]; do sleep 0.1; done; exit 9") else {
+        return;
+    };
     world.ensure(ONE, 1);
     world.heard.running(ONE, 1);
     let heard = Heard::default();
     let old = std::mem::replace(&mut world.runtime, start("nobody", &Heard::default()));
     drop(old);
+    std::fs::write(world.path("session/agent/go"), "").unwrap();
     wait_until("its end", || world.inspect(ONE, "{{.State.Status}}") == "exited");
     world.runtime = start(&world.install, &heard);
     // Starting it again would run it twice.

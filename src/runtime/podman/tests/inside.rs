@@ -165,6 +165,13 @@ fn only_what_is_ours_is_given_away() {
     assert_eq!(owner(&world.path("mine")), 0);
     assert_eq!(owner(world.directory.path()), 0);
     assert_eq!(owner(&world.path("session/host")), 0);
+    // What the host puts there later, deep in what was given before; also where the agent may only read.
+    std::fs::write(group.join("notes/new"), "").unwrap();
+    let mut spec = world.spec(ONE, 2);
+    spec.settings.trust = Trust::Untrusted;
+    world.runtime.ensure(spec);
+    world.heard.gone(ONE, 2);
+    assert_eq!(owner(&group.join("notes/new")), 1000);
 }
 
 /// Who answers at the loopback of this machine while it lives.
