@@ -81,7 +81,7 @@ make_image() {
     chmod 755 "$root/usr/local/bin/hearth-runner"
     echo 'node:x:1000:1000::/home/node:/bin/sh' >"$root/etc/passwd"
     echo 'node:x:1000:' >"$root/etc/group"
-    printf 'FROM scratch\nCOPY root/ /\nENV PATH=/usr/local/bin:/bin\n' >"$dir/image/Containerfile"
+    printf 'FROM scratch\nCOPY root/ /\nENV PATH=/usr/local/bin:/bin\nENTRYPOINT [\"/bin/false\"]\nCMD [\"wrong\"]\n' >"$dir/image/Containerfile"
     podman build -q -t "$HEARTH_TEST_IMAGE" "$dir/image" >/dev/null
     # The same without the program that it is to run.
     printf 'FROM %s\nRUN rm /usr/local/bin/hearth-runner\n' "$HEARTH_TEST_IMAGE" >"$dir/image/Broken"

@@ -57,8 +57,8 @@ pub(super) fn body(order: &Order<'_>) -> Value {
     let mut body = json!({
         "name": name(order.install, spec.session),
         "image": order.image,
-        "entrypoint": [],
-        "command": [RUNNER],
+        // With an entrypoint of ours the image's own, and its command, count for nothing.
+        "entrypoint": [RUNNER],
         "env": order.variables.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>(),
         "labels": labels(order),
         "work_dir": "/workspace/group",

@@ -55,7 +55,7 @@ fn bare(world: &World) -> Vec<u128> {
     let source = world.path("session/agent");
     let body = serde_json::json!({
         "image": image(),
-        "command": ["sh", "-c", "echo x > /out/first; sleep 1000"],
+        "entrypoint": ["sh", "-c", "echo x > /out/first; sleep 1000"],
         "netns": { "nsmode": "none" },
         "mounts": [{ "type": "bind", "source": source, "destination": "/out", "options": ["rw"] }],
     });

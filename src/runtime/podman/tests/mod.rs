@@ -201,11 +201,11 @@ impl World {
 
     /// Starts a container as somebody else would.
     fn foreign(&self, name: &str, install: &str, labels: &[(&str, &str)]) {
-        let mut arguments: Vec<String> = ["run", "-d", "--network=none", "--name", name].map(str::to_owned).to_vec();
+        let mut arguments: Vec<String> = ["run", "-d", "--network=none", "--entrypoint=sleep", "--name", name].map(str::to_owned).to_vec();
         for (label, value) in [("hearth.install", install)].iter().chain(labels) {
             arguments.extend(["--label".to_owned(), format!("{label}={value}")]);
         }
-        arguments.extend([image(), "sleep".to_owned(), "1000".to_owned()]);
+        arguments.extend([image(), "1000".to_owned()]);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         assert_eq!(podman(&arguments).len(), 64, "{name}");
     }
