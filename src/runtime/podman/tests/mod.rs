@@ -201,7 +201,8 @@ impl World {
 
     /// Starts a container as somebody else would.
     fn foreign(&self, name: &str, install: &str, labels: &[(&str, &str)]) {
-        let mut arguments: Vec<String> = ["run", "-d", "--network=none", "--entrypoint=sleep", "--name", name].map(str::to_owned).to_vec();
+        let mut arguments: Vec<String> =
+            ["run", "-d", "--network=none", "--entrypoint=sleep", "--name", name].map(str::to_owned).to_vec();
         for (label, value) in [("hearth.install", install)].iter().chain(labels) {
             arguments.extend(["--label".to_owned(), format!("{label}={value}")]);
         }
