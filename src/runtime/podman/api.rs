@@ -186,23 +186,30 @@ impl Api {
         Ok(Some(Look { life: life(status.as_deref(), code), secrets }))
     }
 
-    /// The last it wrote to its standard error, without the secrets.
+    /// The last it wrote to its standard error, without the secrets. What cannot be read, also the second time, is missing.
     pub(super) async fn tail(&self, id: &str, secrets: &Secrets) -> String {
-        let options = ContainerLogsOpts::builder().stderr(true).stdout(false).follow(false).tail(LOG_LINES).build();
-        let container = self.podman.containers().get(id);
         let mut last = Last::new(secrets);
-        let read = async {
-            let mut chunks = container.logs(&options);
-            while let Some(Ok(chunk)) = chunks.next().await {
-                if let TtyChunk::StdErr(bytes) = chunk {
-                    last.push(&bytes);
-                }
+        for _ in 0..2 {
+            last = Last::new(secrets);
+            match tokio::time::timeout(QUESTION, self.log(id, &mut last)).await {
+                Ok(Ok(())) => return last.into_text(),
+                Ok(Err(error)) => tracing::warn!(id, %error, "the standard error of an agent could not be read"),
+                Err(_) => tracing::warn!(id, "the standard error of an agent could not be read in time"),
             }
-        };
-        if tokio::time::timeout(QUESTION, read).await.is_err() {
-            tracing::warn!(id, "the standard error of an agent could not be read to its end");
         }
         last.into_text()
+    }
+
+    async fn log(&self, id: &str, last: &mut Last<'_>) -> podman_api::Result<()> {
+        let options = ContainerLogsOpts::builder().stderr(true).stdout(false).follow(false).tail(LOG_LINES).build();
+        let container = self.podman.containers().get(id);
+        let mut chunks = container.logs(&options);
+        while let Some(chunk) = chunks.next().await {
+            if let TtyChunk::StdErr(bytes) = chunk? {
+                last.push(&bytes);
+            }
+        }
+        Ok(())
     }
 
     /// Calls `heard` for every event of an installation's containers, until the stream ends. Events that cannot be read
