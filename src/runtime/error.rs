@@ -75,6 +75,23 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// Podman cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] crate::runtime::podman::Unusable),
+    /// Podman does not make or start a container.
+    #[error("{reason}")]
+    Podman {
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// Something that an agent is to see is not where it was any more.
+    #[error("{} is {} now: it was exchanged after it was checked", path.display(), found.display())]
+    Moved {
+        /// What was to be seen.
+        path: PathBuf,
+        /// What is there.
+        found: PathBuf,
+    },
     /// Its end was asked for while it was being started.
     #[error("stopped before it started")]
     Stopped,

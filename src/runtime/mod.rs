@@ -10,9 +10,14 @@ use crate::model::input::RuntimeEvent;
 use crate::model::mount::Mount;
 use crate::model::session::SessionName;
 
+mod environment;
 mod error;
+pub mod image;
+mod last;
+mod mail;
 pub mod podman;
 pub mod process;
+mod redact;
 
 pub use error::Error;
 
@@ -56,6 +61,11 @@ pub trait Runtime: Send + Sync {
     /// Whether its agents see files where they are on this machine; otherwise they are mounted at fixed paths.
     fn shows_host_paths(&self) -> bool {
         false
+    }
+
+    /// One line for people: what it is, which version, where.
+    fn about(&self) -> String {
+        self.name().to_owned()
     }
 
     /// Starts the incarnation unless it runs already, and reports `Running`, or `Gone` with `NotStarted`.

@@ -1,22 +1,13 @@
 //! The environment of a runner: nothing of the daemon's but its `PATH`, and what the agent's configuration asks for.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::redact::Secrets;
-use super::secret::{Lookup, SecretError, resolve};
+use super::secret::Lookup;
 use super::spawn::{LIFE_FD, LOCK_FD};
-use crate::model::entity::EnvValue;
 use crate::model::mount::{APP_SKILLS, EXTRA, GLOBAL, Mount, PROJECT, TRUSTED};
+use crate::runtime::environment::{Environment, configured};
 use crate::runtime::{Error, Spec};
-
-/// Variables and the values among them that must not be shown.
-#[derive(Debug)]
-pub(super) struct Environment {
-    pub(super) variables: Vec<(OsString, OsString)>,
-    pub(super) secrets: Secrets,
-}
 
 /// `path` and `tmp` are what the agent can reach. Later ones win: an agent may be given another `PATH` or `LANG`, but nothing that the runner relies on.
 pub(super) fn environment(
@@ -25,27 +16,10 @@ pub(super) fn environment(
     lookup: &Lookup,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Environment, Error> {
+    let mut environment = configured(spec, lookup, stopped)?;
     let mut variables: Vec<(OsString, OsString)> =
         vec![("PATH".into(), path.to_owned()), ("LANG".into(), "C.UTF-8".into())];
-    let mut secrets = Secrets::default();
-    for (name, value) in &spec.settings.env {
-        check_name(name)?;
-        let variable = |source| Error::Variable { name: name.clone(), source };
-        let value = match value {
-            EnvValue::Plain(text) if text.contains('\0') => return Err(variable(SecretError::ZeroByte)),
-            EnvValue::Plain(text) => text.into(),
-            EnvValue::Reference(reference) => {
-                let value = resolve(reference, lookup, stopped).map_err(variable)?;
-                secrets.add(value.as_bytes());
-                value
-            }
-        };
-        variables.push((name.into(), value));
-    }
-    for (name, value) in server_secrets(spec, lookup, stopped) {
-        secrets.add(value.as_bytes());
-        variables.push((name.into(), value));
-    }
+    variables.append(&mut environment.variables);
     variables.extend([
         ("HOME".into(), spec.home_dir.clone().into_os_string()),
         ("TZ".into(), spec.timezone.clone().into()),
@@ -55,33 +29,8 @@ pub(super) fn environment(
         ("HEARTH_LOCK_FD".into(), LOCK_FD.to_string().into()),
         ("NANOCLAW_SESSION_NAME".into(), spec.session_name.as_str().into()),
     ]);
-    Ok(Environment { variables, secrets })
-}
-
-/// What the references of MCP servers stand for. A server that lacks one does not work; the agent does.
-fn server_secrets(spec: &Spec, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> Vec<(String, OsString)> {
-    let mut found = Vec::new();
-    for server in &spec.settings.mcp_servers {
-        for (name, value) in &server.env {
-            let EnvValue::Reference(reference) = value else { continue };
-            match resolve(reference, lookup, stopped) {
-                Ok(value) => found.push((server.variable(name), value)),
-                Err(error) => {
-                    tracing::warn!(session = %spec.session, server = server.name, name, %error, "an MCP server lacks a variable");
-                }
-            }
-        }
-    }
-    found
-}
-
-fn check_name(name: &str) -> Result<(), Error> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.bytes().all(plain) && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit()) {
-        Ok(())
-    } else {
-        Err(Error::VariableName { name: name.to_owned() })
-    }
+    environment.variables = variables;
+    Ok(environment)
 }
 
 /// Where the runner finds what a container has at fixed paths.

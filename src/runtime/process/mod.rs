@@ -21,7 +21,6 @@ mod follow;
 mod holders;
 mod lock;
 mod programs;
-mod redact;
 mod run;
 mod secret;
 mod spawn;
@@ -31,6 +30,8 @@ mod tail;
 mod tests;
 pub mod trial;
 
+pub(in crate::runtime) use run::make_directory;
+pub(in crate::runtime) use secret::resolve;
 pub use secret::{Lookup, SecretError};
 
 /// The value of a reference that somebody other than an agent needs. Waits for a `cmd:` reference's command.

@@ -16,13 +16,13 @@ use super::confine::Confined;
 use super::environment::environment;
 use super::holders;
 use super::lock::{Pauses, SessionLock};
-use super::redact::Secrets;
 use super::spawn::{Gate, Launch, runner};
 use super::table::{Key, signal};
 use super::tail::Tail;
 use super::{Setup, Shared};
 use crate::model::entity::Hold;
 use crate::model::incarnation::Exit;
+use crate::runtime::redact::Secrets;
 use crate::runtime::{Error, Spec};
 
 /// After this time a lock that does not become free is worth a warning, and then again each time it doubles.
@@ -85,7 +85,7 @@ fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
 }
 
 /// Makes a directory that only the user can look into, unless it is there.
-pub(super) fn make_directory(path: &Path) -> Result<(), Error> {
+pub(in crate::runtime) fn make_directory(path: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| Error::Directory { path: path.to_owned(), source })
 }

@@ -56,6 +56,9 @@ pub enum SecretError {
     /// The environment cannot hold it.
     #[error("the value contains a zero byte")]
     ZeroByte,
+    /// A container's environment is text.
+    #[error("the value is not UTF-8")]
+    NotText,
     /// The command cannot be run.
     #[error("cannot run the `cmd:` reference")]
     Command(#[source] io::Error),
@@ -71,7 +74,11 @@ pub enum SecretError {
 }
 
 /// The value of a reference: without the line ends at its end.
-pub(super) fn resolve(reference: &str, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> Result<OsString, SecretError> {
+pub(in crate::runtime) fn resolve(
+    reference: &str,
+    lookup: &Lookup,
+    stopped: &dyn Fn() -> bool,
+) -> Result<OsString, SecretError> {
     let mut value = match reference.split_once(':') {
         Some(("env", name)) => lookup(name).ok_or_else(|| SecretError::Unset(name.to_owned()))?.into_vec(),
         Some(("file", path)) => read(Path::new(path))?,

@@ -1,9 +1,7 @@
-//! What runs, and what is told about it. Events are queued while the table is locked, so their order is the order of what
-//! happened, and one thread calls the listener while nothing is locked.
+//! What runs, and what is told about it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::PipeWriter;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
-use crate::runtime::Events;
+use crate::runtime::mail::{Mail, Outbox};
 
 /// One incarnation of one session.
 pub(super) type Key = (SessionId, u32);
@@ -40,17 +38,12 @@ pub(super) enum Kill {
     Hurry,
 }
 
-enum Note {
-    Event(RuntimeEvent),
-    Flush(SyncSender<()>),
-}
-
 struct Entries {
     here: BTreeMap<Key, Occupant>,
     /// Highest incarnation reported gone: it never starts again, whatever call comes late.
     ended: HashMap<SessionId, u32>,
     closing: bool,
-    outbox: Sender<Note>,
+    outbox: Outbox,
 }
 
 /// All incarnations this runtime has to do with.
@@ -59,36 +52,15 @@ pub(super) struct Table {
     changed: Condvar,
 }
 
-/// Calls the listener with one event after the other until the runtime and its threads are gone.
-pub(super) struct Mail(Receiver<Note>);
-
-impl Mail {
-    pub(super) fn deliver(self, events: &Events) {
-        for note in self.0 {
-            match note {
-                Note::Event(event) => events(event),
-                // Who waited may have given up.
-                Note::Flush(done) => drop(done.send(())),
-            }
-        }
-    }
-}
-
 impl Entries {
-    fn send(&self, note: Note) {
-        if self.outbox.send(note).is_err() {
-            tracing::error!("nobody listens to the process runtime any more");
-        }
-    }
-
     fn gone(&mut self, (session, incarnation): Key, exit: Exit, stderr_tail: String) {
         let ended = self.ended.entry(session).or_default();
         *ended = incarnation.max(*ended);
-        self.send(Note::Event(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail }));
+        self.outbox.send(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail });
     }
 
     fn running(&self, (session, incarnation): Key) {
-        self.send(Note::Event(RuntimeEvent::Running(session, incarnation)));
+        self.outbox.send(RuntimeEvent::Running(session, incarnation));
     }
 
     fn of_session(&self, session: SessionId) -> impl Iterator<Item = (u32, &Occupant)> {
@@ -115,9 +87,9 @@ impl Entries {
 
 impl Table {
     pub(super) fn new() -> (Self, Mail) {
-        let (outbox, mail) = std::sync::mpsc::channel();
+        let (outbox, mail) = Outbox::new();
         let entries = Entries { here: BTreeMap::new(), ended: HashMap::new(), closing: false, outbox };
-        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, Mail(mail))
+        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -240,8 +212,7 @@ impl Table {
     pub(super) fn wait_empty(&self, patience: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
         let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let (done, told) = sync_channel(1);
-        entries.send(Note::Flush(done));
+        let told = entries.outbox.flush();
         drop(entries);
         let last = if timeout.timed_out() { Duration::ZERO } else { Duration::from_secs(1) };
         told.recv_timeout(last).is_ok() && !timeout.timed_out()

@@ -142,14 +142,35 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("reqwest"),
         within: "",
-        places: &[("src/channel/", "networks are reached over HTTP")],
+        places: &[
+            ("src/channel/", "networks are reached over HTTP"),
+            ("src/runtime/podman/api.rs", "one request to Podman's socket that its crate cannot make"),
+        ],
         why: "only channels talk to the network",
     },
     Ban {
         thing: Thing::Crate("rustls"),
         within: "",
-        places: &[("src/channel/http.rs", "chooses the cryptography of TLS")],
+        places: &[
+            ("src/channel/http.rs", "chooses the cryptography of TLS"),
+            (
+                "src/runtime/podman/api.rs",
+                "names the same, which a client wants to know also where nothing is encrypted",
+            ),
+        ],
         why: "every connection is secured in the same way",
+    },
+    Ban {
+        thing: Thing::Crate("podman_api"),
+        within: "",
+        places: &[("src/runtime/podman/api.rs", "turns its answers and errors into ours")],
+        why: "its errors must not be cloned, and some of its calls do not do what they say",
+    },
+    Ban {
+        thing: Thing::Crate("futures_util"),
+        within: "",
+        places: &[("src/runtime/podman/api.rs", "reads the streams of podman-api")],
+        why: "tokio is enough everywhere else",
     },
     Ban {
         thing: Thing::Crate("toml"),
@@ -184,13 +205,22 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("reqwest"),
         within: "",
-        places: &[("src/channel/", "asks the servers of networks")],
+        places: &[
+            ("src/channel/", "asks the servers of networks"),
+            ("src/runtime/podman/api.rs", "asks Podman at its Unix socket"),
+        ],
         why: "only channels talk to networks",
     },
     Ban {
         thing: Thing::Crate("rustls"),
         within: "",
-        places: &[("src/channel/http.rs", "says which cryptography the one client uses")],
+        places: &[
+            ("src/channel/http.rs", "says which cryptography the one client uses"),
+            (
+                "src/runtime/podman/api.rs",
+                "names the same, which a client wants to know also where nothing is encrypted",
+            ),
+        ],
         why: "only channels talk to networks",
     },
     Ban {

@@ -6,14 +6,14 @@ const SHORTEST: usize = 6;
 
 /// Values that must not be shown.
 #[derive(Clone, Default)]
-pub(super) struct Secrets {
+pub(in crate::runtime) struct Secrets {
     /// Longest first, so that a part never hides the whole.
     needles: Vec<Vec<u8>>,
 }
 
 impl Secrets {
     /// Remembers a value, and each of its lines, because logs go line by line.
-    pub(super) fn add(&mut self, value: &[u8]) {
+    pub(in crate::runtime) fn add(&mut self, value: &[u8]) {
         let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         for needle in std::iter::once(value).chain(lines).filter(|needle| needle.len() >= SHORTEST) {
             self.needles.push(needle.to_vec());
@@ -23,12 +23,12 @@ impl Secrets {
     }
 
     /// Length of the longest one.
-    pub(super) fn longest(&self) -> usize {
+    pub(in crate::runtime) fn longest(&self) -> usize {
         self.needles.first().map_or(0, Vec::len)
     }
 
     /// The text without them.
-    pub(super) fn redact(&self, mut text: &[u8]) -> Vec<u8> {
+    pub(in crate::runtime) fn redact(&self, mut text: &[u8]) -> Vec<u8> {
         let mut clean = Vec::with_capacity(text.len());
         while let Some((first, rest)) = text.split_first() {
             if let Some(after) = self.needles.iter().find_map(|needle| text.strip_prefix(needle.as_slice())) {

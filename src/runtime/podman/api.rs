@@ -1,0 +1,343 @@
+//! What is asked of Podman. Every answer of the crate is turned into ours at once: its errors must not be cloned (that
+//! never returns), it drops exit codes of `wait`, and the timeout of its `stop` is a name that Podman does not know.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use podman_api::Podman;
+use podman_api::conn::TtyChunk;
+use podman_api::models::{Event, Info};
+use podman_api::opts::{
+    ContainerDeleteOpts, ContainerListFilter, ContainerListOpts, ContainerLogsOpts, ContainerStopOpts, EventsOpts,
+};
+
+use super::Unusable;
+use super::error::Fault;
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::runtime::last::Last;
+use crate::runtime::redact::Secrets;
+
+/// Labels of our containers.
+pub(super) const INSTALL: &str = "hearth.install";
+pub(super) const SESSION: &str = "hearth.session";
+pub(super) const INCARNATION: &str = "hearth.incarnation";
+pub(super) const SPEC: &str = "hearth.spec";
+/// Names of variables that hold secrets, so that a daemon that did not start a container can still hide them.
+pub(super) const SECRETS: &str = "hearth.secrets";
+
+/// How long questions may take.
+const QUESTION: Duration = Duration::from_secs(15);
+/// How long anything else may take. A busy machine starts a container in seconds.
+const DEED: Duration = Duration::from_secs(60);
+/// Lines of a log that are read; agents that write longer ones have their last bytes kept all the same.
+const LOG_LINES: &str = "4000";
+
+/// A container of this installation.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) id: String,
+    pub(super) session: Option<SessionId>,
+    pub(super) incarnation: Option<u32>,
+    pub(super) spec: Option<String>,
+    pub(super) alive: bool,
+}
+
+/// What a container is doing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It was made and never started.
+    Fresh,
+    /// It has processes, or may have.
+    Alive,
+    /// It has ended.
+    Over(Exit),
+}
+
+/// One look at a container.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) life: Life,
+    pub(super) secrets: Secrets,
+}
+
+/// What Podman said of itself.
+#[derive(Debug, Clone)]
+pub(super) struct Facts {
+    pub(super) version: String,
+    pub(super) rootless: bool,
+    /// What containers can be limited in.
+    pub(super) limits: Vec<String>,
+}
+
+impl Facts {
+    fn of(info: &Info) -> Option<Self> {
+        let host = info.host.as_ref()?;
+        let version = info.version.as_ref().and_then(|version| version.version.clone())?;
+        let rootless = host.security.as_ref().and_then(|security| security.rootless).unwrap_or(false);
+        let old = host.cgroup_version.as_deref() == Some("v1");
+        // Without root the first kind of cgroups limits nothing, whatever it has.
+        let limits = if rootless && old { Vec::new() } else { host.cgroup_controllers.clone().unwrap_or_default() };
+        Some(Self { version, rootless, limits })
+    }
+
+    /// Whether it has everything that is needed.
+    pub(super) fn is_new_enough(&self) -> bool {
+        let mut parts = self.version.split('.').map_while(|part| part.parse::<u32>().ok());
+        (parts.next(), parts.next()) >= (Some(4), Some(3))
+    }
+}
+
+/// Podman at one socket.
+pub(super) struct Api {
+    podman: Podman,
+    http: reqwest::Client,
+    pub(super) socket: PathBuf,
+    down: AtomicBool,
+}
+
+impl Api {
+    pub(super) fn new(socket: &Path) -> Result<Self, Unusable> {
+        // The client wants to know its cryptography although nothing here is encrypted. Fails only if there is one already.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let plain = reqwest::Client::builder().tls_certs_only([]).no_proxy().pool_max_idle_per_host(0);
+        let http = plain.unix_socket(socket).build();
+        let http = http.map_err(|error| Unusable::Client { reason: error.to_string() })?;
+        Ok(Self { podman: Podman::unix(socket), http, socket: socket.to_owned(), down: AtomicBool::new(false) })
+    }
+
+    /// What Podman says of itself.
+    pub(super) async fn facts(&self) -> Result<Facts, Fault> {
+        let info = self.call(QUESTION, self.podman.info()).await?;
+        Facts::of(&info).ok_or_else(|| Fault::Unanswered("this is not Podman".to_owned()))
+    }
+
+    /// Every container of an installation, running or not.
+    pub(super) async fn list(&self, install: &str) -> Result<Vec<Found>, Fault> {
+        let ours = ContainerListFilter::LabelKeyVal(INSTALL.to_owned(), install.to_owned());
+        let options = ContainerListOpts::builder().all(true).filter([ours]).build();
+        let listed = self.call(QUESTION, self.podman.containers().list(&options)).await?;
+        Ok(listed
+            .into_iter()
+            .filter_map(|container| {
+                let labels = container.labels.unwrap_or_default();
+                Some(Found {
+                    id: container.id?,
+                    session: labels.get(SESSION).and_then(|text| text.parse().ok()),
+                    incarnation: labels.get(INCARNATION).and_then(|text| text.parse().ok()),
+                    spec: labels.get(SPEC).cloned(),
+                    alive: life(container.state.as_deref(), None) == Life::Alive,
+                })
+            })
+            .collect())
+    }
+
+    /// Makes a container and gives its id. Posted by ourselves: the crate cannot say `no_new_privileges`.
+    pub(super) async fn create(&self, body: &serde_json::Value) -> Result<String, Fault> {
+        let request = self.http.post("http://podman/v4.3.1/libpod/containers/create").timeout(DEED);
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        let unanswered = |error: reqwest::Error| Fault::Unanswered(chain(&error));
+        let heard = async {
+            let response = request.send().await.map_err(unanswered)?;
+            let status = response.status();
+            let body = response.bytes().await.map_err(unanswered)?;
+            let answer: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+            let text = |name: &str| answer.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
+            if !status.is_success() {
+                let message = text("message").unwrap_or_else(|| status.to_string());
+                return Err(Fault::Refused { status: status.as_u16(), message });
+            }
+            text("Id").ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
+        };
+        self.note(heard.await)
+    }
+
+    pub(super) async fn start(&self, id: &str) -> Result<(), Fault> {
+        self.call(DEED, self.podman.containers().get(id).start(None)).await
+    }
+
+    /// Asks it to end, and ends it by force after the time it was made with.
+    pub(super) async fn stop(&self, id: &str) -> Result<(), Fault> {
+        self.call(DEED, self.podman.containers().get(id).stop(&ContainerStopOpts::default())).await
+    }
+
+    /// Removes it with all its processes.
+    pub(super) async fn remove(&self, id: &str) -> Result<(), Fault> {
+        let options = ContainerDeleteOpts::builder().force(true).volumes(true).timeout(0).build();
+        match self.call(DEED, self.podman.containers().get(id).delete(&options)).await {
+            Err(fault) if fault.is_missing() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// What it is doing; none if there is no such container.
+    pub(super) async fn look(&self, id: &str) -> Result<Option<Look>, Fault> {
+        let seen = match self.call(QUESTION, self.podman.containers().get(id).inspect()).await {
+            Ok(seen) => seen,
+            Err(fault) if fault.is_missing() => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        let (status, code) = seen.state.map_or((None, None), |state| (state.status, state.exit_code));
+        let (labels, variables) = seen.config.map_or((None, None), |config| (config.labels, config.env));
+        let secrets = secrets(&labels.unwrap_or_default(), &variables.unwrap_or_default());
+        Ok(Some(Look { life: life(status.as_deref(), code), secrets }))
+    }
+
+    /// The last it wrote to its standard error, without the secrets. What cannot be read, also the second time, is missing.
+    pub(super) async fn tail(&self, id: &str, secrets: &Secrets) -> String {
+        let mut last = Last::new(secrets);
+        for _ in 0..2 {
+            last = Last::new(secrets);
+            match tokio::time::timeout(QUESTION, self.log(id, &mut last)).await {
+                Ok(Ok(())) => return last.into_text(),
+                Ok(Err(error)) => tracing::warn!(id, %error, "the standard error of an agent could not be read"),
+                Err(_) => tracing::warn!(id, "the standard error of an agent could not be read in time"),
+            }
+        }
+        last.into_text()
+    }
+
+    async fn log(&self, id: &str, last: &mut Last<'_>) -> podman_api::Result<()> {
+        let options = ContainerLogsOpts::builder().stderr(true).stdout(false).follow(false).tail(LOG_LINES).build();
+        let container = self.podman.containers().get(id);
+        let mut chunks = container.logs(&options);
+        while let Some(chunk) = chunks.next().await {
+            if let TtyChunk::StdErr(bytes) = chunk? {
+                last.push(&bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `heard` for every event of an installation's containers, until the stream ends. Events that cannot be read
+    /// are none.
+    pub(super) async fn follow(&self, install: &str, heard: &(dyn Fn(Option<SessionId>, &str) + Sync)) {
+        let ours = ("label".to_owned(), vec![format!("{INSTALL}={install}")]);
+        let options = EventsOpts::builder().stream(true).filters([ours]).build();
+        let mut events = self.podman.events(&options);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event { action, actor, .. }) => {
+                    heard(actor.attributes.get(SESSION).and_then(|text| text.parse().ok()), &action);
+                }
+                Err(podman_api::Error::SerdeJsonError(_)) => heard(None, ""),
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn call<T>(&self, limit: Duration, call: impl Future<Output = podman_api::Result<T>>) -> Result<T, Fault> {
+        let heard = match tokio::time::timeout(limit, call).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(podman_api::Error::Fault { code, message })) => {
+                Err(Fault::Refused { status: code.as_u16(), message: once(message) })
+            }
+            Ok(Err(error)) => Err(Fault::Unanswered(chain(&error))),
+            Err(_) => Err(Fault::Unanswered(format!("none within {} s", limit.as_secs()))),
+        };
+        self.note(heard)
+    }
+
+    /// One warning when Podman stops answering, and a word when it is back.
+    fn note<T>(&self, heard: Result<T, Fault>) -> Result<T, Fault> {
+        let silent = matches!(heard, Err(Fault::Unanswered(_)));
+        if self.down.swap(silent, Ordering::Relaxed) != silent {
+            let socket = self.socket.display();
+            match &heard {
+                Err(Fault::Unanswered(reason)) => {
+                    tracing::warn!(%socket, reason, "Podman does not answer; it is asked again until it does");
+                }
+                Ok(_) | Err(Fault::Refused { .. }) => tracing::info!(%socket, "Podman answers again"),
+            }
+        }
+        heard
+    }
+}
+
+/// What a container does that is in a state that Podman calls so.
+fn life(state: Option<&str>, code: Option<i32>) -> Life {
+    match state {
+        Some("created" | "configured") => Life::Fresh,
+        Some("exited" | "stopped") => Life::Over(exit(code)),
+        // What is being started, stopped or removed, and what nobody knows, may have processes.
+        _ => Life::Alive,
+    }
+}
+
+/// A program that a signal ended has 128 and the signal's number as its code in a container; whether it gave that code
+/// itself, nobody can tell.
+fn exit(code: Option<i32>) -> Exit {
+    match code {
+        Some(code @ 129..=192) => Exit::Signal(code - 128),
+        Some(code) => Exit::Code(code),
+        None => Exit::Unknown,
+    }
+}
+
+fn secrets(labels: &HashMap<String, String>, variables: &[String]) -> Secrets {
+    let names: Vec<&str> = labels.get(SECRETS).map(|names| names.split(',').collect()).unwrap_or_default();
+    let mut secrets = Secrets::default();
+    for (name, value) in variables.iter().filter_map(|variable| variable.split_once('=')) {
+        if names.contains(&name) {
+            secrets.add(value.as_bytes());
+        }
+    }
+    secrets
+}
+
+/// The crate joins what went wrong and its cause, which often are the same.
+fn once(message: String) -> String {
+    match message.rsplit_once(": ") {
+        Some((rest, cause)) if rest.ends_with(cause) => rest.to_owned(),
+        _ => message,
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        if !text.contains(&error.to_string()) {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+        }
+        next = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_as_a_container_engine_can_know_them() {
+        assert_eq!(life(Some("exited"), Some(0)), Life::Over(Exit::Code(0)));
+        assert_eq!(life(Some("exited"), Some(137)), Life::Over(Exit::Signal(9)));
+        assert_eq!(life(Some("exited"), Some(255)), Life::Over(Exit::Code(255)));
+        assert_eq!(life(Some("stopped"), None), Life::Over(Exit::Unknown));
+        assert_eq!(life(Some("created"), Some(0)), Life::Fresh);
+        for state in ["initialized", "running", "paused", "stopping", "removing", "new word"] {
+            assert_eq!(life(Some(state), Some(0)), Life::Alive, "{state}");
+        }
+    }
+
+    #[test]
+    fn versions() {
+        for (version, enough) in
+            [("4.3.1", true), ("4.10.0-dev", true), ("5.0.0", true), ("4.2.9", false), ("x", false)]
+        {
+            let facts = Facts { version: version.to_owned(), rootless: false, limits: Vec::new() };
+            assert_eq!(facts.is_new_enough(), enough, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        assert_eq!(once("a: image not known: image not known".to_owned()), "a: image not known");
+        assert_eq!(once("statfs /x: gone".to_owned()), "statfs /x: gone");
+    }
+}

@@ -1,0 +1,141 @@
+//! Which sessions have something to do, and what is told about them. Each has a task that carries out its orders one after
+//! the other; it ends when nothing runs and nothing is asked.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::model::input::RuntimeEvent;
+use crate::runtime::Spec;
+use crate::runtime::mail::{Mail, Outbox};
+
+/// What is asked about one session.
+pub(super) enum Order {
+    Ensure(Box<Spec>),
+    Kill(u32),
+    Inquire(u32),
+    /// Something may have ended.
+    Look,
+    /// The daemon stops.
+    End,
+}
+
+/// What a session's task has in hand.
+pub(super) struct Desk {
+    pub(super) session: SessionId,
+    pub(super) orders: UnboundedReceiver<Order>,
+    /// Highest incarnation whose end was asked for, known before the order's turn comes.
+    pub(super) stop: Arc<AtomicU32>,
+}
+
+struct Entry {
+    orders: UnboundedSender<Order>,
+    stop: Arc<AtomicU32>,
+}
+
+struct Entries {
+    here: HashMap<SessionId, Entry>,
+    /// Highest incarnation that was reported gone: it never starts again, whatever call comes late.
+    ended: HashMap<SessionId, u32>,
+    closing: bool,
+    outbox: Outbox,
+}
+
+/// All sessions this runtime has to do with.
+pub(super) struct Table {
+    entries: Mutex<Entries>,
+    changed: Condvar,
+}
+
+impl Table {
+    pub(super) fn new() -> (Self, Mail) {
+        let (outbox, mail) = Outbox::new();
+        let entries = Entries { here: HashMap::new(), ended: HashMap::new(), closing: false, outbox };
+        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands an order to its session's task. Gives the task's desk when there is no task yet.
+    pub(super) fn give(&self, session: SessionId, order: Order) -> Option<Desk> {
+        let mut entries = self.lock();
+        let mut fresh = None;
+        let entry = entries.here.entry(session).or_insert_with(|| {
+            let (orders, desk) = unbounded_channel();
+            let stop = Arc::new(AtomicU32::new(0));
+            fresh = Some(Desk { session, orders: desk, stop: Arc::clone(&stop) });
+            Entry { orders, stop }
+        });
+        if let Order::Kill(incarnation) = order {
+            entry.stop.fetch_max(incarnation, Ordering::Relaxed);
+        }
+        if entry.orders.send(order).is_err() {
+            tracing::error!(%session, "the task of a session is gone");
+        }
+        fresh
+    }
+
+    /// Asks the tasks of these sessions to look at what they have.
+    pub(super) fn look(&self, which: impl Fn(SessionId) -> bool) {
+        for (_, entry) in self.lock().here.iter().filter(|(session, _)| which(**session)) {
+            // A task that is just ending has nothing to look at.
+            drop(entry.orders.send(Order::Look));
+        }
+    }
+
+    /// Whether the task is to go because nothing is asked of it any more.
+    pub(super) fn leave(&self, session: SessionId, orders: &UnboundedReceiver<Order>) -> bool {
+        let mut entries = self.lock();
+        let idle = orders.is_empty();
+        if idle {
+            entries.here.remove(&session);
+            self.changed.notify_all();
+        }
+        idle
+    }
+
+    pub(super) fn running(&self, session: SessionId, incarnation: u32) {
+        self.lock().outbox.send(RuntimeEvent::Running(session, incarnation));
+    }
+
+    pub(super) fn gone(&self, session: SessionId, incarnation: u32, exit: Exit, stderr_tail: String) {
+        let mut entries = self.lock();
+        let ended = entries.ended.entry(session).or_default();
+        *ended = incarnation.max(*ended);
+        entries.outbox.send(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail });
+    }
+
+    /// Why an incarnation is not to be started, if there is a reason.
+    pub(super) fn refusal(&self, session: SessionId, incarnation: u32) -> Option<String> {
+        let entries = self.lock();
+        if entries.closing {
+            return Some("hearth is stopping".to_owned());
+        }
+        let ended = entries.ended.get(&session).is_some_and(|ended| *ended >= incarnation);
+        ended.then(|| format!("incarnation {incarnation} of {session} has ended and never starts again"))
+    }
+
+    /// Starts nothing any more; the sessions that have something.
+    pub(super) fn close(&self) -> BTreeSet<SessionId> {
+        let mut entries = self.lock();
+        entries.closing = true;
+        entries.here.keys().copied().collect()
+    }
+
+    /// Waits until nothing is there and the listener knows. False when it took too long.
+    pub(super) fn wait_empty(&self, patience: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
+        let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let told = entries.outbox.flush();
+        drop(entries);
+        let last = if timeout.timed_out() { Duration::ZERO } else { Duration::from_secs(1) };
+        told.recv_timeout(last).is_ok() && !timeout.timed_out()
+    }
+}

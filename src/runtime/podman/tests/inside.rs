@@ -1,0 +1,229 @@
+//! What an agent can do in its container, as it sees it itself.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::*;
+use crate::model::entity::{Access, Limits};
+use crate::model::mount::Mount;
+
+const OUT: &str = "exec > /workspace/session/agent/out 2>&1\n";
+
+fn world(script: &str) -> Option<World> {
+    World::new(&format!("{OUT}{script}"))
+}
+
+#[test]
+fn it_is_nobody_special_and_cannot_become_anybody() {
+    let Some(world) =
+        world("id -u; id -g; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; cat /proc/1/cmdline")
+    else {
+        return;
+    };
+    let (exit, text) = world.run(|_| {});
+    assert_eq!(exit, Exit::Code(0), "{text}");
+    assert!(text.starts_with("1000\n1000\n"), "{text}");
+    for line in
+        ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"]
+    {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(text.contains("Seccomp:\t2") && text.contains("podman-init"), "{text}");
+}
+
+#[test]
+fn what_podman_says_of_it() {
+    let Some(world) = World::new("sleep 1000") else { return };
+    let mut spec = world.spec(ONE, 1);
+    spec.settings.limits = Limits { memory: Some(64 << 20), cpu: Some(500), pids: Some(33) };
+    world.runtime.ensure(spec);
+    world.heard.running(ONE, 1);
+    let host = |field: &str| world.inspect(ONE, &format!("{{{{.HostConfig.{field}}}}}"));
+    assert_eq!(host("ReadonlyRootfs"), "true");
+    assert_eq!(host("Privileged"), "false");
+    assert_eq!(host("NetworkMode"), "none");
+    assert!(host("SecurityOpt").contains("no-new-privileges"), "{}", host("SecurityOpt"));
+    assert_eq!(world.inspect(ONE, "{{.EffectiveCaps}} {{.BoundingCaps}}"), "[] []");
+    assert_eq!(world.inspect(ONE, "{{.Config.User}}"), "1000:1000");
+    assert_eq!(world.inspect(ONE, "{{index .Config.Labels \"hearth.spec\"}}"), SpecDigest::new(7).to_string());
+    assert_eq!(world.inspect(ONE, "{{index .Config.Labels \"hearth.session\"}}"), "se1");
+    if super::super::probe(&lookup()).unwrap().unlimited.is_empty() {
+        assert_eq!(host("Memory"), (64 << 20).to_string());
+        assert_eq!(host("PidsLimit"), "33");
+        assert_eq!((host("CpuQuota"), host("CpuPeriod")), ("50000".to_owned(), "100000".to_owned()));
+    } else {
+        eprintln!("SKIPPED: Podman cannot limit containers here");
+    }
+}
+
+#[test]
+fn defaults_limit_memory_and_processes() {
+    let Some(world) = World::new("sleep 1000") else { return };
+    world.ensure(ONE, 1);
+    world.heard.running(ONE, 1);
+    if super::super::probe(&lookup()).unwrap().unlimited.is_empty() {
+        let seen = world.inspect(ONE, "{{.HostConfig.Memory}} {{.HostConfig.PidsLimit}} {{.HostConfig.CpuQuota}}");
+        assert_eq!(seen, format!("{} 512 0", 2_u64 << 30));
+    }
+}
+
+#[test]
+fn it_writes_where_it_may_and_nowhere_else() {
+    let script = "for at in /tmp /run /home/node /home/node/.claude /workspace/group /workspace/session/agent /workspace/extra/rw \
+        / /etc /workspace /workspace/session /workspace/session/host /workspace/extra/ro; do
+            if touch $at/probe 2>/dev/null; then echo \"$at yes\"; else echo \"$at no\"; fi
+        done; cat /workspace/session/host/hello /workspace/extra/ro/hello; mount | grep ' /workspace/\\| /home'";
+    let Some(world) = world(script) else { return };
+    for part in ["ro", "rw"] {
+        std::fs::create_dir(world.path(part)).unwrap();
+    }
+    std::fs::write(world.path("ro/hello"), "from extra\n").unwrap();
+    std::fs::write(world.path("session/host/hello"), "from host\n").unwrap();
+    // The allow-list decides on mounts, not on who owns them.
+    std::fs::set_permissions(world.path("rw"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let mount = |part: &str, access| Mount {
+        source: world.path(part).canonicalize().unwrap(),
+        target: PathBuf::from("/workspace/extra").join(part),
+        access,
+    };
+    let mounts = vec![mount("ro", Access::ReadOnly), mount("rw", Access::ReadWrite)];
+    let (exit, text) = world.run(|spec| spec.mounts = mounts);
+    assert_eq!(exit, Exit::Code(0), "{text}");
+    let writable = [
+        "/tmp",
+        "/run",
+        "/home/node",
+        "/home/node/.claude",
+        "/workspace/group",
+        "/workspace/session/agent",
+        "/workspace/extra/rw",
+    ];
+    for line in text.lines().filter(|line| line.ends_with(" yes") || line.ends_with(" no")) {
+        let (at, may) = line.rsplit_once(' ').unwrap();
+        assert_eq!(may == "yes", writable.contains(&at), "{text}");
+    }
+    assert_eq!(text.matches(" yes\n").count(), writable.len(), "{text}");
+    assert!(text.contains("from host\nfrom extra\n"), "{text}");
+    for line in text.lines().filter(|line| line.contains(" on ")) {
+        assert!(line.contains("nosuid,nodev"), "{line}");
+    }
+    assert!(exists(&world.path("home/main/.claude/probe")) && exists(&world.path("groups/main/probe")));
+}
+
+#[test]
+fn an_agent_that_is_not_trusted_cannot_change_its_folder() {
+    let Some(world) = world("touch /workspace/group/probe; id -u") else { return };
+    let (_, text) = world.run(|spec| spec.settings.trust = Trust::Untrusted);
+    assert!(text.contains("Read-only file system") && !exists(&world.path("groups/main/probe")), "{text}");
+}
+
+#[test]
+fn its_environment_is_what_was_configured() {
+    let Some(world) = world("pwd; env | sort; tr '\\0' ' ' < /proc/1/cmdline") else { return };
+    let plain = ("HOME".to_owned(), EnvValue::Plain("/elsewhere".to_owned()));
+    let (_, text) = world.run(|spec| spec.settings.env = vec![reference("KEY", "env:TOKEN"), plain]);
+    assert!(text.starts_with("/workspace/group\n"), "{text}");
+    for line in [
+        "HEARTH_INCARNATION=1",
+        "HOME=/home/node",
+        "KEY=token-of-the-daemon",
+        "LANG=C.UTF-8",
+        "NANOCLAW_SESSION_NAME=maintenance",
+        "TZ=Europe/Vienna",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    assert!(!text.contains("CARGO") && !text.contains("CONTAINER_HOST") && !text.contains("HEARTH_ROOTS"), "{text}");
+    assert_eq!(text.matches("token-of-the-daemon").count(), 1, "{text}");
+}
+
+/// What root has in directories that agents write becomes theirs; links lead nowhere.
+#[test]
+fn only_what_is_ours_is_given_away() {
+    let Some(world) = world("cat /workspace/group/notes/old; echo more >> /workspace/group/notes/old && echo changed")
+    else {
+        return;
+    };
+    if rustix::process::geteuid().as_raw() != 0 {
+        eprintln!("SKIPPED: only root has anything to give away");
+        return;
+    }
+    let group = world.path("groups/main");
+    std::fs::create_dir(group.join("notes")).unwrap();
+    std::fs::write(group.join("notes/old"), "old\n").unwrap();
+    std::fs::write(world.path("mine"), "").unwrap();
+    std::fs::write(group.join("strange"), "").unwrap();
+    std::os::unix::fs::chown(group.join("strange"), Some(4321), Some(4321)).unwrap();
+    std::fs::hard_link(world.path("mine"), group.join("hard")).unwrap();
+    std::os::unix::fs::symlink(world.path("mine"), group.join("soft")).unwrap();
+    std::os::unix::fs::symlink(world.directory.path(), group.join("up")).unwrap();
+    let (exit, text) = world.run(|_| {});
+    assert_eq!((exit, text.as_str()), (Exit::Code(0), "old\nchanged\n"));
+    let owner = |path: &Path| std::os::unix::fs::MetadataExt::uid(&std::fs::symlink_metadata(path).unwrap());
+    assert_eq!(owner(&group.join("notes/old")), 1000);
+    assert_eq!(owner(&group.join("strange")), 4321);
+    assert_eq!(owner(&world.path("mine")), 0);
+    assert_eq!(owner(world.directory.path()), 0);
+    assert_eq!(owner(&world.path("session/host")), 0);
+    // What the host puts there later, deep in what was given before; also where the agent may only read.
+    std::fs::write(group.join("notes/new"), "").unwrap();
+    let mut spec = world.spec(ONE, 2);
+    spec.settings.trust = Trust::Untrusted;
+    world.runtime.ensure(spec);
+    world.heard.gone(ONE, 2);
+    assert_eq!(owner(&group.join("notes/new")), 1000);
+}
+
+/// Who answers at the loopback of this machine while it lives.
+fn answering() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            connection.write_all(b"hello\n").unwrap();
+            let _rest = connection.read(&mut [0; 8]);
+        }
+    });
+    port
+}
+
+const TRY: &str = "try() { timeout 5 bash -c \"exec 3<>/dev/tcp/$1/$2 && read -t 4 -r line <&3 && echo \\\"$1 \\$line\\\"\" \
+    2>/dev/null || echo \"$1 unreachable\"; }\n";
+
+fn reached(network: Network) -> Option<String> {
+    let port = answering();
+    let script = format!(
+        "{TRY}try host.containers.internal {port}; try 127.0.0.1 {port}; try 1.1.1.1 53; try 10.0.2.2 {port}
+        ip route; timeout 5 nslookup example.org >/dev/null 2>&1 && echo resolved; exit 0"
+    );
+    let world = world(&script)?;
+    let (exit, text) = world.run(|spec| spec.settings.network = network);
+    assert_eq!(exit, Exit::Code(0), "{text}");
+    Some(text)
+}
+
+#[test]
+fn without_a_network_there_is_no_way_anywhere() {
+    let Some(text) = reached(Network::None) else { return };
+    assert!(!text.contains("hello") && !text.contains("default") && !text.contains("resolved"), "{text}");
+}
+
+#[test]
+fn the_host_is_reached_and_nothing_beyond_it() {
+    let Some(text) = reached(Network::Host) else { return };
+    if text.contains("slirp4netns") {
+        eprintln!("SKIPPED: {text}");
+        return;
+    }
+    assert!(text.contains("host.containers.internal hello"), "{text}");
+    assert!(text.contains("127.0.0.1 unreachable") && text.contains("1.1.1.1 unreachable"), "{text}");
+    assert!(!text.contains("resolved"), "{text}");
+}
+
+/// Whether the machine itself reaches the world is not the agent's business, so only the way out is looked at.
+#[test]
+fn an_open_network_has_a_way_out() {
+    let Some(text) = reached(Network::Open) else { return };
+    assert!(text.contains("default via") && text.contains("127.0.0.1 unreachable"), "{text}");
+}

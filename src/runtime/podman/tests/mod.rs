@@ -1,0 +1,251 @@
+//! Real containers. `tests/podman.sh DIR -- cargo test …` gives a Podman; without one these tests say that they are skipped.
+#![allow(clippy::disallowed_methods, reason = "tests ask Podman's own command, wait and look at their environment")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{PodmanRuntime, Setup};
+use crate::model::entity::{AgentSettings, EnvValue, Network, Trust};
+use crate::model::id::SessionId;
+use crate::model::incarnation::{Exit, SpecDigest};
+use crate::model::input::RuntimeEvent;
+use crate::model::session::SessionName;
+use crate::runtime::process::Lookup;
+use crate::runtime::{Events, Runtime, Spec};
+
+mod adopt;
+mod inside;
+mod life;
+mod measure;
+mod trouble;
+
+/// Generous, because the machine may be busy; nothing waits for it when all is well.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// The session of most tests.
+const ONE: SessionId = SessionId::new(1);
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The socket of the Podman to test with.
+fn socket() -> Option<String> {
+    let socket = std::env::var("HEARTH_TEST_PODMAN").ok();
+    if socket.is_none() {
+        eprintln!("SKIPPED: no Podman; run tests/podman.sh DIR -- cargo test -p hearth --lib podman");
+    }
+    socket
+}
+
+fn image() -> String {
+    std::env::var("HEARTH_TEST_IMAGE").unwrap()
+}
+
+/// What Podman's command prints.
+fn podman(arguments: &[&str]) -> String {
+    let output = Command::new("podman").arg("--remote").args(arguments).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Stops or starts the service of Podman.
+fn service(verb: &str) {
+    assert!(
+        Command::new(std::env::var("HEARTH_TEST_SERVICE").unwrap()).arg(verb).status().unwrap().success()
+            || verb == "stop"
+    );
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..DEADLINE.as_millis() / 20 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("never: {what}");
+}
+
+/// What a runtime reported.
+#[derive(Clone, Default)]
+struct Heard(Arc<(Mutex<Vec<RuntimeEvent>>, Condvar)>);
+
+impl Heard {
+    fn listener(&self) -> Events {
+        let heard = self.clone();
+        Arc::new(move |event| {
+            heard.0.0.lock().unwrap().push(event);
+            heard.0.1.notify_all();
+        })
+    }
+
+    fn wait<T>(&self, what: &str, find: impl Fn(&RuntimeEvent) -> Option<T>) -> T {
+        let (events, changed) = &*self.0;
+        let none = |events: &mut Vec<RuntimeEvent>| !events.iter().any(|event| find(event).is_some());
+        let (events, _) = changed.wait_timeout_while(events.lock().unwrap(), DEADLINE, none).unwrap();
+        events.iter().find_map(find).unwrap_or_else(|| panic!("never heard of {what}; heard {events:?}"))
+    }
+
+    fn running(&self, session: SessionId, incarnation: u32) {
+        let expected = RuntimeEvent::Running(session, incarnation);
+        self.wait("running", |event| (*event == expected).then_some(()));
+    }
+
+    fn gone(&self, session: SessionId, incarnation: u32) -> (Exit, String) {
+        self.wait(&format!("the end of {session}.{incarnation}"), |event| match event {
+            RuntimeEvent::Gone { session: s, incarnation: i, exit, stderr_tail }
+                if (*s, *i) == (session, incarnation) =>
+            {
+                Some((exit.clone(), stderr_tail.clone()))
+            }
+            _ => None,
+        })
+    }
+
+    fn refused(&self, session: SessionId, incarnation: u32) -> String {
+        match self.gone(session, incarnation) {
+            (Exit::NotStarted(reason), _) => reason,
+            other => panic!("started: {other:?}"),
+        }
+    }
+
+    fn count(&self, which: impl Fn(&RuntimeEvent) -> bool) -> usize {
+        self.0.0.lock().unwrap().iter().filter(|event| which(event)).count()
+    }
+
+    fn count_gone(&self) -> usize {
+        self.count(|event| matches!(event, RuntimeEvent::Gone { .. }))
+    }
+
+    fn clear(&self) {
+        self.0.0.lock().unwrap().clear();
+    }
+}
+
+/// An installation of its own, whose runner is a script in the agent's folder.
+struct World {
+    directory: TempDir,
+    install: String,
+    heard: Heard,
+    runtime: PodmanRuntime,
+}
+
+impl World {
+    /// None without a Podman.
+    fn new(script: &str) -> Option<Self> {
+        socket()?;
+        let directory = tempfile::tempdir().unwrap();
+        let install = format!("t{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        for part in ["session/host", "session/agent", "groups/main", "home/main"] {
+            std::fs::create_dir_all(directory.path().join(part)).unwrap();
+        }
+        std::fs::write(directory.path().join("groups/main/runner.sh"), script).unwrap();
+        let heard = Heard::default();
+        let runtime = start(&install, &heard);
+        Some(Self { directory, install, heard, runtime })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn spec(&self, session: SessionId, incarnation: u32) -> Spec {
+        let settings =
+            AgentSettings { trust: Trust::Main, network: Network::None, ..AgentSettings::named("Main".to_owned()) };
+        Spec {
+            session,
+            incarnation,
+            session_dir: self.path("session"),
+            group_dir: self.path("groups/main"),
+            home_dir: self.path("home/main"),
+            provider: settings.provider,
+            settings,
+            session_name: SessionName::Maintenance,
+            timezone: "Europe/Vienna".to_owned(),
+            digest: SpecDigest::new(7),
+            image: Some(image()),
+            mounts: Vec::new(),
+        }
+    }
+
+    fn ensure(&self, session: SessionId, incarnation: u32) {
+        self.runtime.ensure(self.spec(session, incarnation));
+    }
+
+    /// Runs the script to its end; its code and what it wrote to the file `out` of its folder.
+    fn run(&self, change: impl FnOnce(&mut Spec)) -> (Exit, String) {
+        let mut spec = self.spec(ONE, 1);
+        change(&mut spec);
+        self.runtime.ensure(spec);
+        let (exit, tail) = self.heard.gone(ONE, 1);
+        let out = std::fs::read_to_string(self.path("session/agent/out")).unwrap_or_default();
+        (exit, format!("{out}{tail}"))
+    }
+
+    fn name(&self, session: SessionId) -> String {
+        super::body::name(&self.install, session)
+    }
+
+    /// Names of the installation's containers.
+    fn containers(&self) -> Vec<String> {
+        let filter = format!("label=hearth.install={}", self.install);
+        podman(&["ps", "-a", "--filter", &filter, "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
+    }
+
+    /// What `podman inspect` says.
+    fn inspect(&self, session: SessionId, format: &str) -> String {
+        podman(&["inspect", "--format", format, &self.name(session)])
+    }
+
+    /// Starts a container as somebody else would.
+    fn foreign(&self, name: &str, install: &str, labels: &[(&str, &str)]) {
+        let mut arguments: Vec<String> =
+            ["run", "-d", "--network=none", "--entrypoint=sleep", "--name", name].map(str::to_owned).to_vec();
+        for (label, value) in [("hearth.install", install)].iter().chain(labels) {
+            arguments.extend(["--label".to_owned(), format!("{label}={value}")]);
+        }
+        arguments.extend([image(), "1000".to_owned()]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        assert_eq!(podman(&arguments).len(), 64, "{name}");
+    }
+
+    /// Waits until the script has written a line into a file of the session's.
+    fn line(&self, name: &str) -> String {
+        let read = || std::fs::read_to_string(self.path("session/agent").join(name)).unwrap_or_default();
+        wait_until(name, || read().ends_with('\n'));
+        read().trim().to_owned()
+    }
+}
+
+/// Nothing of a test survives it, also when it fails.
+impl Drop for World {
+    fn drop(&mut self) {
+        for name in self.containers() {
+            podman(&["rm", "-f", "-t", "0", &name]);
+        }
+    }
+}
+
+fn lookup() -> Lookup {
+    let socket = format!("unix://{}", socket().unwrap_or_default());
+    Arc::new(move |name| match name {
+        "CONTAINER_HOST" => Some(socket.clone().into()),
+        "TOKEN" => Some("token-of-the-daemon".into()),
+        _ => None,
+    })
+}
+
+fn start(install: &str, heard: &Heard) -> PodmanRuntime {
+    let setup = Setup { install: install.to_owned(), lookup: lookup() };
+    PodmanRuntime::start(setup, heard.listener()).unwrap()
+}
+
+fn reference(name: &str, text: &str) -> (String, EnvValue) {
+    (name.to_owned(), EnvValue::Reference(text.to_owned()))
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
