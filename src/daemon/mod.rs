@@ -29,6 +29,7 @@ mod crash;
 mod desk;
 mod door;
 pub mod files;
+pub mod image;
 mod inbox;
 mod mailroom;
 mod perform;

@@ -11,6 +11,7 @@ use crate::model::mount::Mount;
 use crate::model::session::SessionName;
 
 mod error;
+pub mod image;
 pub mod podman;
 pub mod process;
 

@@ -1,1 +1,3 @@
 //! The Podman runtime: every incarnation is a container, reached over Podman's REST socket.
+
+pub mod build;

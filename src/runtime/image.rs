@@ -1,0 +1,60 @@
+//! Which image an agent's containers are made of.
+
+use crate::model::entity::AgentSettings;
+
+/// The image that `hearth image build` makes for this version of Hearth.
+pub const OWN: &str = concat!("localhost/hearth-agent:", env!("CARGO_PKG_VERSION"));
+
+/// The image of an agent: with packages one of its own, else what is `configured` for the installation, else [`OWN`].
+///
+/// An image of its own is named by all that it is made of, so that another choice of packages is another image. Names of
+/// images know fewer letters than names of folders: what is lost of the folder is in the number.
+#[must_use]
+pub fn image_of(install: &str, folder: &str, settings: &AgentSettings, configured: Option<&str>) -> String {
+    let base = configured.unwrap_or(OWN);
+    let packages = &settings.packages;
+    if packages.apt.is_empty() && packages.npm.is_empty() {
+        return base.to_owned();
+    }
+    let made_of = format!("{folder} {base} {:?} {:?}", packages.apt, packages.npm);
+    let number =
+        made_of.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("localhost/hearth-agent-{install}-{}:{:012x}", plain(folder), number >> 16)
+}
+
+/// The letters and digits of a folder in lower case, with a single `-` between them.
+fn plain(folder: &str) -> String {
+    let words = folder.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(apt: &[&str], npm: &[&str]) -> AgentSettings {
+        let mut settings = AgentSettings::named("A".to_owned());
+        settings.packages.apt = apt.iter().map(|name| (*name).to_owned()).collect();
+        settings.packages.npm = npm.iter().map(|name| (*name).to_owned()).collect();
+        settings
+    }
+
+    #[test]
+    fn only_packages_need_an_image_of_their_own() {
+        let none = with(&[], &[]);
+        assert_eq!(image_of("0a", "a", &none, None), format!("localhost/hearth-agent:{}", env!("CARGO_PKG_VERSION")));
+        assert_eq!(image_of("0a", "a", &none, Some("my/image:1")), "my/image:1");
+
+        let own = image_of("0a", "Ann__B-", &with(&["jq"], &[]), None);
+        assert!(own.starts_with("localhost/hearth-agent-0a-ann-b:"), "{own}");
+        assert_eq!(own.rsplit(':').next().map(str::len), Some(12));
+        for other in [
+            image_of("0a", "ann-b", &with(&["jq"], &[]), None),
+            image_of("0a", "Ann__B-", &with(&[], &["jq"]), None),
+            image_of("0a", "Ann__B-", &with(&["jq", "tree"], &[]), None),
+            image_of("0a", "Ann__B-", &with(&["jq"], &[]), Some("my/image:1")),
+        ] {
+            assert_ne!(other, own);
+        }
+    }
+}
