@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::progress::Building;
 use super::{Done, Failure, configuration, out};
 use crate::config::Paths;
-use crate::daemon::image::{self, Agent, Built, Engine, Fetch, Listed, Wanted};
+use crate::daemon::image::{self, Agent, Built, Engine, Fetch, Freshness, Listed, Wanted};
+use crate::model::configure::RuntimeKind;
 use crate::model::entity::{AgentSettings, Folder};
 use crate::model::time::Timestamp;
 use crate::state::{self, Reader};
@@ -27,7 +28,7 @@ Needs Podman and its socket, a statically linked runner (`cargo runner` in Heart
 fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
 A build that fails, is interrupted or takes longer than 15 minutes leaves the images that are there as they are.")]
 pub(super) struct BuildArgs {
-    /// Agents whose packages get an image [default: every one with packages]
+    /// Only the images of these agents [default: the base, and of every agent with packages]
     agents: Vec<String>,
     /// Image to build on [default: a pinned Debian]
     #[arg(long, value_name = "NAME")]
@@ -44,6 +45,16 @@ pub(super) struct BuildArgs {
     /// Certificates to trust while fetching, in networks whose proxy opens TLS; they do not stay in the image
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
+    /// Take no step from the cache: what the distribution mended meanwhile gets in
+    #[arg(long)]
+    fresh: bool,
+}
+
+impl BuildArgs {
+    /// Whether the base is meant as well.
+    const fn says_of_base(&self) -> bool {
+        self.agents.is_empty() || self.base.is_some() || self.runner.is_some() || self.cli.is_some()
+    }
 }
 
 /// The answer of `hearth image build --json`.
@@ -85,6 +96,7 @@ struct ListedJson {
 pub(super) struct Wishes {
     install: String,
     configured: Option<String>,
+    runtime: Option<RuntimeKind>,
     agents: Vec<(Folder, AgentSettings)>,
 }
 
@@ -106,12 +118,23 @@ impl Wishes {
             Err(error) => return Err(error.into()),
         };
         let agents = known.agents.into_iter().map(|agent| (agent.folder, agent.settings)).collect();
-        let configured = known.settings.and_then(|settings| settings.image);
-        Ok(Self { install: install.unwrap_or_default(), configured, agents })
+        let settings = known.settings.unwrap_or_default();
+        let (configured, runtime) = (settings.image, settings.runtime);
+        Ok(Self { install: install.unwrap_or_default(), configured, runtime, agents })
     }
 
     pub(super) fn install(&self) -> &str {
         &self.install
+    }
+
+    /// Image that is configured for the installation.
+    pub(super) fn configured(&self) -> Option<&str> {
+        self.configured.as_deref()
+    }
+
+    /// Where agents are to run; none is what can be had.
+    pub(super) const fn runtime(&self) -> Option<RuntimeKind> {
+        self.runtime
     }
 
     pub(super) fn agents(&self) -> Vec<Agent<'_>> {
@@ -145,15 +168,14 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
     let wishes = Wishes::read(paths)?;
     let chosen = wishes.chosen(&args.agents)?;
     let engine = Engine::find()?;
-    let fetch = Fetch { registry: args.registry.clone(), trust: args.trust.clone() };
-    let wanted = Wanted {
-        runner: args.runner.clone(),
-        cli: args.cli.clone(),
-        base: args.base.clone(),
-        fetch: fetch.clone(),
-    };
+    let fetch = Fetch { registry: args.registry.clone(), trust: args.trust.clone(), fresh: args.fresh };
+    let wanted =
+        Wanted { runner: args.runner.clone(), cli: args.cli.clone(), base: args.base.clone(), fetch: fetch.clone() };
     let progress = Building::new();
-    let mut images = vec![shape(image::build_base(&engine, &wanted, &progress)?, None)];
+    let mut images = Vec::new();
+    if args.says_of_base() || wants_base(&engine, &wishes)? {
+        images.push(shape(image::build_base(&engine, &wanted, &progress)?, None));
+    }
     for agent in chosen {
         let built = image::build_for(&engine, &agent, &fetch, &progress)?;
         images.push(shape(built, Some(agent.folder)));
@@ -166,6 +188,15 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
         let short = built.id.get(..12).unwrap_or(&built.id);
         out::line(&format!("{}: {short}, {} bytes, {:.1} s", built.image, built.bytes, built.seconds))
     })
+}
+
+/// Whether images of agents would be built on a base that is not there or is an older one.
+fn wants_base(engine: &Engine, wishes: &Wishes) -> Result<bool, Failure> {
+    if wishes.configured().is_some() {
+        return Ok(false);
+    }
+    let listed = image::list(engine, wishes.install(), &[])?;
+    Ok(listed.iter().any(|one| matches!(one.freshness, Freshness::Missing | Freshness::Outdated)))
 }
 
 fn shape(built: Built, agent: Option<&str>) -> BuiltJson {
@@ -193,7 +224,7 @@ fn list(paths: &Paths, json: bool) -> Done {
             one.state.to_owned(),
         ]
     };
-    let missing = images.iter().any(|one| one.state == image::Freshness::Missing.as_str());
+    let missing = images.iter().any(|one| one.state == Freshness::Missing.as_str());
     out::table(&["image", "agent", "version", "bytes", "created", "state"], images.iter().map(row).collect())?;
     if missing {
         out::note("make what is missing with `hearth image build`");

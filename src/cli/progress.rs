@@ -112,7 +112,8 @@ impl image::Progress for Building {
     }
 
     fn said(&self, line: &str) {
-        let short: String = out::plain(line).replace('\t', " ").chars().take(SHOWN).collect();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let short: String = out::plain(&words.join(" ")).chars().take(SHOWN).collect();
         let step = line.starts_with(STEP);
         match &self.bar {
             Some(bar) if step => bar.set_prefix(short),

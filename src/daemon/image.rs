@@ -8,8 +8,8 @@ use crate::model::entity::AgentSettings;
 pub use crate::runtime::image::OWN;
 use crate::runtime::image::image_of;
 use crate::runtime::podman::build::runner::{self, Machine};
-pub use crate::runtime::podman::build::{Engine, Error, Fetch, Image, Info};
 use crate::runtime::podman::build::{AgentImage, BaseImage, Watch, base_digest};
+pub use crate::runtime::podman::build::{Engine, Error, Fetch, Image, Info};
 
 /// Longest build. One that waits for the network takes as long as it is allowed to.
 const BUILD: Duration = Duration::from_mins(15);
@@ -128,12 +128,7 @@ pub fn build_base(engine: &Engine, wanted: &Wanted, progress: &dyn Progress) -> 
 ///
 /// # Errors
 /// [`Error`]; nothing has changed then.
-pub fn build_for(
-    engine: &Engine,
-    agent: &Agent<'_>,
-    fetch: &Fetch,
-    progress: &dyn Progress,
-) -> Result<Built, Error> {
+pub fn build_for(engine: &Engine, agent: &Agent<'_>, fetch: &Fetch, progress: &dyn Progress) -> Result<Built, Error> {
     let name = agent.image();
     let wanted = AgentImage {
         image: &name,

@@ -38,6 +38,7 @@ pub mod setup;
 mod stop;
 mod switchboard;
 mod token;
+pub mod trial;
 
 use files::{Fates, Files, Remover};
 use inbox::{Heard, Inbox, Item};

@@ -17,8 +17,9 @@ pub fn image_of(install: &str, folder: &str, settings: &AgentSettings, configure
         return base.to_owned();
     }
     let made_of = format!("{folder} {base} {:?} {:?}", packages.apt, packages.npm);
-    let number =
-        made_of.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let number = made_of
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("localhost/hearth-agent-{install}-{}:{:012x}", plain(folder), number >> 16)
 }
 

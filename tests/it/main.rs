@@ -26,6 +26,7 @@ mod fake_api;
 mod fake_telegram;
 mod files;
 mod host;
+mod image;
 mod laws;
 mod lifecycle;
 mod operator;

@@ -110,11 +110,11 @@ fn header(entry: &Entry) -> Vec<u8> {
     let fields: [(&str, usize); 11] = [
         (entry.name, 100),
         (&format!("{:07o}", entry.mode), 8),
-        ("0000000", 8),                                  // owner
-        ("0000000", 8),                                  // group
+        ("0000000", 8), // owner
+        ("0000000", 8), // group
         (&format!("{:011o}", entry.content.length()), 12),
-        ("00000000000", 12),                             // time
-        ("        ", 8),                                 // where the checksum goes
+        ("00000000000", 12), // time
+        ("        ", 8),     // where the checksum goes
         (kind, 1),
         ("", 100),
         ("ustar\x0000", 8),

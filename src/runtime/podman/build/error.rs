@@ -14,7 +14,9 @@ pub enum Error {
         tried: String,
     },
     /// `CONTAINER_HOST` names something else than a socket of this machine.
-    #[error("CONTAINER_HOST is `{given}`; Hearth shares directories with agents and needs a `unix://` socket of this machine")]
+    #[error(
+        "CONTAINER_HOST is `{given}`; Hearth shares directories with agents and needs a `unix://` socket of this machine"
+    )]
     Elsewhere {
         /// What it names.
         given: String,

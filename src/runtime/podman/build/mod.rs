@@ -43,6 +43,8 @@ pub struct Fetch {
     pub registry: Option<String>,
     /// A file with certificates, for networks whose proxy opens TLS. They do not stay in the image.
     pub trust: Option<PathBuf>,
+    /// Takes no step from the cache: what the distribution mended meanwhile gets in.
+    pub fresh: bool,
 }
 
 /// A build as Podman is told of it.
@@ -50,6 +52,7 @@ struct Order<'a> {
     image: &'a str,
     args: Value,
     context: Context,
+    fresh: bool,
 }
 
 /// Podman's media type of an OCI image. With its own default no step of a build over the API is taken from the cache.
@@ -60,7 +63,8 @@ impl Engine {
     /// nothing. Answers with the image's id.
     fn build(&self, order: &Order<'_>, watch: &dyn Watch) -> Result<String, Error> {
         let path = format!(
-            "/build?dockerfile=Containerfile&layers=true&rm=true&forcerm=true&outputformat={}&t={}&buildargs={}",
+            "/build?dockerfile=Containerfile&layers=true&rm=true&forcerm=true&nocache={}&outputformat={}&t={}&buildargs={}",
+            order.fresh,
             quoted(OCI),
             quoted(order.image),
             quoted(&order.args.to_string())

@@ -95,7 +95,7 @@ impl Engine {
             context = context.program("cli/claude", cli.clone())?;
         }
         let context = wanted.fetch.add_to(context.program("hearth-runner", wanted.runner.clone())?)?;
-        self.build(&Order { image: image::OWN, args, context }, watch)
+        self.build(&Order { image: image::OWN, args, context, fresh: wanted.fetch.fresh }, watch)
     }
 
     /// Builds the image of an agent with packages and answers with its id.
@@ -105,7 +105,7 @@ impl Engine {
     pub fn build_agent(&self, wanted: &AgentImage<'_>, fetch: &Fetch, watch: &dyn Watch) -> Result<String, Error> {
         let context = Context::default().bytes("Containerfile", agent_recipe(wanted)?);
         let context = fetch.add_to(context)?;
-        self.build(&Order { image: wanted.image, args: fetch.args()?, context }, watch)
+        self.build(&Order { image: wanted.image, args: fetch.args()?, context, fresh: fetch.fresh }, watch)
     }
 }
 
@@ -168,11 +168,15 @@ mod tests {
     fn packages_are_arguments_and_nothing_more() {
         let text = recipe("localhost/hearth-agent:1", &["jq", "tree"], &["@a/b"]).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[..3], ["FROM localhost/hearth-agent:1", "USER root", "ARG REGISTRY=https://registry.npmjs.org"]);
+        assert_eq!(
+            lines[..3],
+            ["FROM localhost/hearth-agent:1", "USER root", "ARG REGISTRY=https://registry.npmjs.org"]
+        );
         assert!(lines[3].starts_with("RUN [\"/bin/sh\",\"-c\",\"") && lines[3].ends_with(",\"sh\",\"jq\",\"tree\"]"));
         assert!(lines[4].starts_with("RUN --mount=type=bind,source=trust,target=/mnt [\"/bin/sh\","));
         assert!(lines[4].ends_with(",\"sh\",\"@a/b\"]"), "{}", lines[4]);
-        let labels = "LABEL \"hearth.image.kind\"=\"agent\" \"hearth.image.agent\"=\"ann\" \"hearth.image.install\"=\"0a\"";
+        let labels =
+            "LABEL \"hearth.image.kind\"=\"agent\" \"hearth.image.agent\"=\"ann\" \"hearth.image.install\"=\"0a\"";
         assert_eq!(lines[5..], ["USER node", labels]);
 
         assert_eq!(recipe("x", &["jq"], &[]).unwrap().lines().count(), 6);
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn registries_are_addresses() {
-        let args = |registry: &str| Fetch { registry: Some(registry.to_owned()), trust: None }.args();
+        let args = |registry: &str| Fetch { registry: Some(registry.to_owned()), ..Fetch::default() }.args();
         assert_eq!(args("http://127.0.0.1:80/npm/").unwrap(), json!({ "REGISTRY": "http://127.0.0.1:80/npm" }));
         for bad in ["", "registry.npmjs.org", "https://x/$(id)", "https://x/ y", "file:///x"] {
             assert!(matches!(args(bad), Err(Error::Registry { .. })), "{bad}");

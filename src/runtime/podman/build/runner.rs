@@ -65,7 +65,9 @@ pub enum Problem {
         wanted: Machine,
     },
     /// It needs libraries.
-    #[error("it is linked dynamically and needs libraries that an image may lack; make a static one with `cargo runner`")]
+    #[error(
+        "it is linked dynamically and needs libraries that an image may lack; make a static one with `cargo runner`"
+    )]
     Dynamic,
 }
 

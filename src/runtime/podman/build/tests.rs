@@ -47,7 +47,7 @@ fn build(answer: &'static str, close: bool) -> (Result<String, Error>, Vec<Strin
     });
     let seen = Seen::with(40);
     let context = Context::default().bytes("Containerfile", "FROM x\n");
-    let order = Order { image: "localhost/x:1", args: json!({}), context };
+    let order = Order { image: "localhost/x:1", args: json!({}), context, fresh: false };
     let built = Engine::at(path).build(&order, &seen);
     server.join().unwrap();
     (built, seen.said.into_inner())
@@ -70,7 +70,8 @@ fn a_build_that_fails_says_its_last_words() {
     let Err(Error::Build { image, said, tail }) = build(answer, true).0 else { panic!("it failed") };
     assert_eq!((image.as_str(), said.as_str(), tail.as_str()), ("localhost/x:1", "step 2 failed", "a\nb"));
 
-    let refused = "HTTP/1.0 500 Internal Server Error\r\n\r\n{\"cause\":\"x\",\"message\":\"no such image\",\"response\":500}";
+    let refused =
+        "HTTP/1.0 500 Internal Server Error\r\n\r\n{\"cause\":\"x\",\"message\":\"no such image\",\"response\":500}";
     assert!(matches!(build(refused, true).0, Err(Error::Refused { status: 500, said }) if said == "no such image"));
     for cut in ["", "HTTP/1.0 ", "HTTP/1.0 200 OK\r\n\r\n{\"stream\":\"a\\n\"}\n", "nonsense\n"] {
         assert!(matches!(build(cut, true).0, Err(Error::Unclear { .. })), "{cut:?}");

@@ -70,9 +70,7 @@ impl Engine {
     /// # Errors
     /// [`Error`] if the container could not be run.
     pub fn try_container(&self, trial: &Trial<'_>, watch: &dyn Watch) -> Result<Tried, Error> {
-        let mount = |path: &Path, target: &str, options: Value| {
-            json!({ "type": "bind", "source": path.to_string_lossy(), "destination": target, "options": options })
-        };
+        let mount = |path: &Path, target: &str, options: Value| json!({ "type": "bind", "source": path.to_string_lossy(), "destination": target, "options": options });
         let mut spec = json!({
             "image": trial.image,
             "entrypoint": ["/bin/sh", "-c", SCRIPT],
@@ -138,9 +136,8 @@ fn unframed(bytes: &[u8]) -> String {
 
 fn found(said: &str) -> Tried {
     let has = |line: &str| said.lines().any(|found| found == line);
-    let number = |key: &str| {
-        said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
-    };
+    let number =
+        |key: &str| said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok());
     Tried {
         shares: has("sees-host") && has("changes"),
         fixed: has("fixed-refuses"),
