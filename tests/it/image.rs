@@ -109,7 +109,7 @@ fn the_image_has_what_agents_need_and_nothing_that_raises_rights() {
     assert_eq!(lines[..5], ["1000", "node", "/workspace/group", "/home/node", "2.1.329 (Claude Code)"], "{found}");
     assert!(lines[5].starts_with("git version") && lines[6].starts_with("ripgrep"), "{found}");
     assert_eq!(lines[7], "10.9.9");
-    assert_eq!(lines[8..13], ["1777 root", "755 node", "755 node", "755 root", "755 root"], "{found}");
+    assert_eq!(lines[8..13], ["1777 root", "700 node", "755 node", "755 root", "755 root"], "{found}");
     assert_eq!(lines[13..], ["fixed", "curl", "claude", "hearth-runner", "npm", "npx"], "{found}");
 
     let output = podman.command(&["run", "--rm", "--read-only", "--network=none", &podman.image]);
@@ -154,7 +154,7 @@ fn packages_get_an_image_of_their_own_and_a_build_that_fails_changes_nothing() {
     assert!(json["images"][0]["bytes"].as_u64().unwrap() > 100_000_000, "{json}");
     assert!(built.stderr.contains("STEP ") && !built.stderr.contains('\u{1b}'), "plain lines: {}", built.stderr);
     let found = podman
-        .shell(name, "tree --version | grep -o ^tree; id -u; ls /usr/local/lib/node_modules; find / -xdev -perm /6000");
+        .shell(name, "tree --version | grep -o ^tree; id -u; ls /usr/local/lib/node_modules; find / -xdev -type f -perm /6000 2>/dev/null; true");
     assert_eq!(found, "tree\n1000\nis-odd\nnpm\n");
     let [(_, Some(id))] = &of_agent(&host, "Ann_B", "current")[..] else { panic!("{:?}", listed(&host)) };
 

@@ -33,7 +33,7 @@ const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get update -qq \
     && find / -xdev -type f -perm /6000 -exec chmod a-s {} +";
 /// The same for packages of npm.
 const NPM: &str = "if [ -s /mnt/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/mnt/ca.pem; fi; export HOME=/tmp/npm; \
-    npm install --global --no-audit --no-fund --no-update-notifier --registry \"$REGISTRY\" -- \"$@\" \
+    npm install --global --prefix /usr/local --no-audit --no-fund --no-update-notifier --registry \"$REGISTRY\" -- \"$@\" \
     && rm -rf /tmp/npm";
 /// Where packages of npm come from by default.
 const REGISTRY: &str = "https://registry.npmjs.org";
