@@ -71,32 +71,31 @@ impl Engine {
     /// [`Error`] if the container could not be run.
     pub fn try_container(&self, trial: &Trial<'_>, watch: &dyn Watch) -> Result<Tried, Error> {
         let mount = |path: &Path, target: &str, options: Value| json!({ "type": "bind", "source": path.to_string_lossy(), "destination": target, "options": options });
-        let mut spec = json!({
-            "image": trial.image,
-            "entrypoint": ["/bin/sh", "-c", SCRIPT],
-            "command": [],
-            "user": "1000:1000",
-            "work_dir": "/",
-            "read_only_filesystem": true,
-            "no_new_privileges": true,
-            "cap_drop": ["ALL"],
-            "netns": { "nsmode": "none" },
-            "labels": { "hearth.trial": "doctor" },
-            "mounts": [
-                mount(trial.shared, "/trial/shared", json!(["rw"])),
-                mount(trial.fixed, "/trial/fixed", json!(["ro"])),
-            ],
-        });
-        if trial.rootless {
-            spec["userns"] = json!({ "nsmode": "keep-id" });
-        }
-        let limits = json!({ "memory": { "limit": MEMORY }, "pids": { "limit": PIDS } });
-        let mut bounded = spec.clone();
-        bounded["resource_limits"] = limits;
+        let spec = |bounds: Value| {
+            json!({
+                "image": trial.image,
+                "entrypoint": ["/bin/sh", "-c", SCRIPT],
+                "command": [],
+                "user": "1000:1000",
+                "work_dir": "/",
+                "read_only_filesystem": true,
+                "no_new_privileges": true,
+                "cap_drop": ["ALL"],
+                "netns": { "nsmode": "none" },
+                "userns": { "nsmode": if trial.rootless { "keep-id" } else { "host" } },
+                "labels": { "hearth.trial": "doctor" },
+                "mounts": [
+                    mount(trial.shared, "/trial/shared", json!(["rw"])),
+                    mount(trial.fixed, "/trial/fixed", json!(["ro"])),
+                ],
+                "resource_limits": bounds,
+            })
+        };
+        let bounds = json!({ "memory": { "limit": MEMORY }, "pids": { "limit": PIDS } });
         // Without control groups nothing with bounds starts, and the rest can still be tried.
-        match self.run(&bounded, watch) {
+        match self.run(&spec(bounds), watch) {
             Ok(said) => Ok(found(&said)),
-            Err(Error::Refused { .. }) => self.run(&spec, watch).map(|said| found(&said)),
+            Err(Error::Refused { .. }) => self.run(&spec(Value::Null), watch).map(|said| found(&said)),
             Err(error) => Err(error),
         }
     }
