@@ -59,11 +59,13 @@ rm -f "$socket"
 podman system service --time=0 "unix://$socket" >"$place/service.log" 2>&1 &
 service=$!
 finish() {
-    podman rm --all --force --time 0 >/dev/null 2>&1 || true
+    # With what builds left behind that were interrupted.
+    podman ps --all --external --quiet | xargs --no-run-if-empty podman rm --force --time 0 >/dev/null 2>&1 || true
     kill "$service" 2>/dev/null || true
     wait "$service" 2>/dev/null || true
     # The store is a mount as long as it is in use.
-    umount "$place/storage/overlay" 2>/dev/null || true
+    awk -v place="$place/" 'index($2, place) == 1 { print $2 }' /proc/mounts | sort --reverse |
+        xargs --no-run-if-empty umount 2>/dev/null || true
 }
 trap finish EXIT
 for _ in $(seq 100); do
