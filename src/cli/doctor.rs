@@ -6,6 +6,8 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 
+mod containers;
+
 use super::configuration::{self, Configuration};
 use super::out::{self, Tone};
 use super::trouble::{FailedStarts, HeldOff};
@@ -86,8 +88,10 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     let mut checks = vec![data(paths), socket(paths), token(paths)];
     checks.extend(inotify());
     checks.push(confinement());
+    let (found, contained) = containers::containers(paths);
+    checks.extend(found);
     if checks.first().is_some_and(|check| check.result != Verdict::Fail) {
-        checks.extend(store(paths));
+        checks.extend(store(paths, contained));
     } else {
         checks.push(clock_sanity(None));
     }
@@ -218,7 +222,7 @@ fn clock_sanity(newest: Option<i64>) -> Check {
     ok("clock", now.to_string())
 }
 
-fn store(paths: &Paths) -> Vec<Check> {
+fn store(paths: &Paths, contained: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     checks.push(match state::look_at_place(paths.data()) {
         Ok(warnings) if warnings.is_empty() => ok("file system", "a local disk"),
@@ -243,7 +247,7 @@ fn store(paths: &Paths) -> Vec<Check> {
     let configuration = reader.read(configuration::collect);
     match configuration {
         Ok(configuration) => {
-            checks.extend(entities(&configuration));
+            checks.extend(entities(&configuration, contained));
             checks.extend(channels(paths, &configuration));
             checks.extend(left_out(paths, &configuration));
         }
@@ -329,8 +333,10 @@ fn room(paths: &Paths, reader: &Reader) -> Check {
     }
 }
 
-fn entities(known: &Configuration) -> Vec<Check> {
-    let mut checks: Vec<Check> = known.agents.iter().filter_map(|a| program(a.folder.as_str(), &a.settings)).collect();
+/// Agents that run in containers find their programs in their images.
+fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
+    let mut checks: Vec<Check> =
+        known.agents.iter().filter(|_| !contained).filter_map(|a| program(a.folder.as_str(), &a.settings)).collect();
     let owner = known.users.iter().any(|user| user.spec.roles.contains(&RoleSpec::Owner));
     checks.push(if owner {
         ok("owner", "there is one")

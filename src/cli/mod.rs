@@ -23,6 +23,7 @@ mod destinations;
 mod doctor;
 mod dropped;
 mod entity;
+mod image;
 mod inject;
 mod line;
 mod listening;
@@ -133,6 +134,9 @@ enum Command {
     Status,
     /// Look for what could keep Hearth from working, and say how to mend it
     Doctor(doctor::DoctorArgs),
+    /// Build and list what agents run in
+    #[command(subcommand)]
+    Image(image::ImageCommand),
     /// Write completions for a shell to standard output
     Completions {
         /// The shell
@@ -259,6 +263,7 @@ fn run(cli: Cli) -> Done {
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
+        Command::Image(command) => image::image(&paths, &command, json),
         Command::Check => check::check(&paths, json),
         Command::Backup(args) => backup::backup(&paths, &args, json),
         Command::Restore(args) => backup::restore(&paths, &args, json),

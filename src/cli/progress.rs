@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::out;
+use crate::daemon::image;
 use crate::state::backup::{Progress, Step};
 
 /// Between two movements of a spinner.
@@ -64,6 +66,60 @@ impl Progress for Shown {
     fn advance(&self, by: u64) {
         if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             bar.inc(by);
+        }
+    }
+}
+
+/// Shows a build of an image: on a terminal the step and the last line, elsewhere a line per step.
+pub(super) struct Building {
+    bar: Option<ProgressBar>,
+}
+
+/// How Podman begins the line of a step.
+const STEP: &str = "STEP ";
+/// Characters of a line that are shown; what a build says may be long.
+const SHOWN: usize = 160;
+
+impl Building {
+    /// Shows on standard error.
+    pub(super) fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self { bar: None };
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {prefix}\n  {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(MOVE);
+        Self { bar: Some(bar) }
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl image::Progress for Building {
+    fn begin(&self, image: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_prefix(format!("building {image}")),
+            None => out::note(&format!("building {image}")),
+        }
+    }
+
+    fn said(&self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let short: String = out::plain(&words.join(" ")).chars().take(SHOWN).collect();
+        let step = line.starts_with(STEP);
+        match &self.bar {
+            Some(bar) if step => bar.set_prefix(short),
+            Some(bar) => bar.set_message(short),
+            None if step => out::note(&short),
+            None => {}
         }
     }
 }

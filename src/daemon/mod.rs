@@ -30,6 +30,7 @@ mod desk;
 mod door;
 mod drain;
 pub mod files;
+pub mod image;
 mod inbox;
 mod mailroom;
 mod perform;
@@ -40,6 +41,7 @@ pub mod setup;
 mod stop;
 mod switchboard;
 mod token;
+pub mod trial;
 mod typing;
 
 use files::{Fates, Files, Removals, Remover};

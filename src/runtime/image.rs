@@ -1,11 +1,9 @@
-//! Which image an agent's containers are made of. Building images and starting containers agree upon it here.
-
-use sha2::{Digest, Sha256};
+//! Which image an agent's containers are made of.
 
 use crate::model::entity::AgentSettings;
 
-/// The image for agents that need nothing of their own, when none was configured: that of this very version.
-pub const DEFAULT: &str = concat!("localhost/hearth-agent:", env!("CARGO_PKG_VERSION"));
+/// The image that `hearth image build` makes for this version of Hearth.
+pub const OWN: &str = concat!("localhost/hearth-agent:", env!("CARGO_PKG_VERSION"));
 
 /// The program in an image that is the runner.
 pub const RUNNER: &str = "/usr/local/bin/hearth-runner";
@@ -13,72 +11,60 @@ pub const RUNNER: &str = "/usr/local/bin/hearth-runner";
 /// The image an agent without packages of its own uses, and the one that an image with packages is made from.
 #[must_use]
 pub fn base_of(configured: Option<&str>) -> &str {
-    configured.unwrap_or(DEFAULT)
+    configured.unwrap_or(OWN)
 }
 
-/// The image of an agent's containers. With packages it is one of the agent's own, named after everything that it is made
-/// of: when base or packages change it is another one. `install` is the installation's id.
+/// The image of an agent: with packages one of its own, else what is `configured` for the installation, else [`OWN`].
+///
+/// An image of its own is named by all that it is made of, so that another choice of packages is another image. Names of
+/// images know fewer letters than names of folders: what is lost of the folder is in the number.
 #[must_use]
 pub fn image_of(install: &str, folder: &str, settings: &AgentSettings, configured: Option<&str>) -> String {
-    let packages = &settings.packages;
     let base = base_of(configured);
+    let packages = &settings.packages;
     if packages.apt.is_empty() && packages.npm.is_empty() {
         return base.to_owned();
     }
-    let mut digest = Sha256::new();
-    for (kind, list) in
-        [("base", std::slice::from_ref(&base.to_owned())), ("apt", &packages.apt), ("npm", &packages.npm)]
-    {
-        for word in list {
-            // No name holds a zero byte, so no two lists give the same text.
-            digest.update(format!("{kind}\0{word}\0"));
-        }
-    }
-    let digits: String = digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    // Names of images have small letters only, and no two separators next to each other.
-    let name: String = format!("{install}-{folder}").bytes().map(spell).collect();
-    format!("localhost/hearth-agent-{name}:{digits}")
+    let made_of = format!("{folder} {base} {:?} {:?}", packages.apt, packages.npm);
+    let number = made_of
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("localhost/hearth-agent-{install}-{}:{:012x}", plain(folder), number >> 16)
 }
 
-/// Capitals and separators are spelt out, so that folders that differ in them only have different images.
-fn spell(byte: u8) -> String {
-    match byte {
-        b'A'..=b'Z' => format!("x{}x", char::from(byte.to_ascii_lowercase())),
-        b'_' => "xux".to_owned(),
-        _ => char::from(byte).to_string(),
-    }
+/// The letters and digits of a folder in lower case, with a single `-` between them.
+fn plain(folder: &str) -> String {
+    let words = folder.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::entity::Packages;
 
     fn with(apt: &[&str], npm: &[&str]) -> AgentSettings {
-        let own = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
-        AgentSettings { packages: Packages { apt: own(apt), npm: own(npm) }, ..AgentSettings::named("A".to_owned()) }
+        let mut settings = AgentSettings::named("A".to_owned());
+        settings.packages.apt = apt.iter().map(|name| (*name).to_owned()).collect();
+        settings.packages.npm = npm.iter().map(|name| (*name).to_owned()).collect();
+        settings
     }
 
     #[test]
-    fn without_packages_it_is_the_configured_one() {
-        assert_eq!(image_of("1f", "main", &with(&[], &[]), None), DEFAULT);
-        assert_eq!(image_of("1f", "main", &with(&[], &[]), Some("localhost/mine:3")), "localhost/mine:3");
-    }
+    fn only_packages_need_an_image_of_their_own() {
+        let none = with(&[], &[]);
+        assert_eq!(image_of("0a", "a", &none, None), format!("localhost/hearth-agent:{}", env!("CARGO_PKG_VERSION")));
+        assert_eq!(image_of("0a", "a", &none, Some("my/image:1")), "my/image:1");
 
-    #[test]
-    fn whatever_goes_into_it_makes_another_one() {
-        let one = image_of("1f", "main", &with(&["jq"], &[]), None);
-        assert!(one.starts_with("localhost/hearth-agent-1f-main:") && one.len() == 43, "{one}");
-        assert_eq!(one, image_of("1f", "main", &with(&["jq"], &[]), None));
+        let own = image_of("0a", "Ann__B-", &with(&["jq"], &[]), None);
+        assert!(own.starts_with("localhost/hearth-agent-0a-ann-b:"), "{own}");
+        assert_eq!(own.rsplit(':').next().map(str::len), Some(12));
         for other in [
-            image_of("1f", "main", &with(&[], &["jq"]), None),
-            image_of("1f", "main", &with(&["jq", "git"], &[]), None),
-            image_of("1f", "main", &with(&["jq"], &[]), Some("localhost/mine:3")),
-            image_of("1f", "Main", &with(&["jq"], &[]), None),
-            image_of("2f", "main", &with(&["jq"], &[]), None),
+            image_of("0a", "ann-b", &with(&["jq"], &[]), None),
+            image_of("0a", "Ann__B-", &with(&[], &["jq"]), None),
+            image_of("0a", "Ann__B-", &with(&["jq", "tree"], &[]), None),
+            image_of("0a", "Ann__B-", &with(&["jq"], &[]), Some("my/image:1")),
         ] {
-            assert_ne!(one, other);
-            assert!(!other.bytes().any(|byte| byte.is_ascii_uppercase()), "{other}");
+            assert_ne!(other, own);
         }
     }
 }

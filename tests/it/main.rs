@@ -29,6 +29,7 @@ mod fake_telegram;
 mod files;
 mod home;
 mod host;
+mod image;
 mod laws;
 mod lifecycle;
 mod operator;

@@ -253,3 +253,5 @@ fn usable(api: &Api, facts: &Facts) -> Usable {
     let unlimited = ["memory", "cpu", "pids"].into_iter().filter(missing).collect();
     Usable { version: facts.version.clone(), rootless: facts.rootless, socket: api.socket.clone(), unlimited }
 }
+
+pub mod build;

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Runs a command with a Podman of its own and the agents' image in it: `.ci/podman.sh cargo test`. For the command,
+# CONTAINER_HOST and HEARTH_TEST_PODMAN name Podman's socket and HEARTH_TEST_IMAGE the image.
+#
+# Installs what a bare Debian machine lacks, as root. Everything else is below target/podman and stays there, so that the
+# next run builds only what changed. Images are not pulled: the base is made of Debian's packages.
+# Where this is impossible, the command runs without, and the tests that need containers say that they are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+place=$PWD/target/podman
+socket=$place/podman.sock
+image=localhost/hearth-agent:$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+
+without() {
+    echo "NO PODMAN: $1; tests in containers are skipped" >&2
+    shift
+    exec "$@"
+}
+
+if [ "$(uname -s)" != Linux ] || [ "$(id -u)" -ne 0 ]; then
+    without "this script sets one up as root on Linux only" "$@"
+fi
+
+missing=()
+for pair in podman:podman runc:runc busybox:busybox-static catatonit:catatonit mmdebstrap:mmdebstrap; do
+    command -v "${pair%%:*}" >/dev/null || [ -x "/usr/libexec/podman/${pair%%:*}" ] || missing+=("${pair##*:}")
+done
+if [ "${#missing[@]}" -gt 0 ]; then
+    command -v apt-get >/dev/null || without "there is no apt-get to install ${missing[*]} with" "$@"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+# Podman asks for more files and processes than some machines allow, and nothing starts then.
+files=$(ulimit -Hn)
+[ "$files" != unlimited ] || files=1048576
+processes=$(ulimit -Hu)
+most=$(cat /proc/sys/kernel/pid_max)
+if [ "$processes" = unlimited ] || [ "$processes" -gt "$most" ]; then processes=$most; fi
+mkdir -p "$place"
+cat >"$place/containers.conf" <<CONF
+[containers]
+default_ulimits = ["nofile=$files:$files", "nproc=$processes:$processes"]
+[engine]
+runtime = "runc"
+exit_command_delay = 3
+tmp_dir = "$place/tmp"
+lock_type = "file"
+CONF
+cat >"$place/storage.conf" <<CONF
+[storage]
+driver = "overlay"
+graphroot = "$place/storage"
+runroot = "$place/run"
+CONF
+export CONTAINERS_CONF=$place/containers.conf CONTAINERS_STORAGE_CONF=$place/storage.conf
+
+rm -f "$socket"
+podman system service --time=0 "unix://$socket" >"$place/service.log" 2>&1 &
+service=$!
+finish() {
+    # With what builds left behind that were interrupted.
+    podman ps --all --external --quiet | xargs --no-run-if-empty podman rm --force --time 0 >/dev/null 2>&1 || true
+    kill "$service" 2>/dev/null || true
+    wait "$service" 2>/dev/null || true
+    # The store is a mount as long as it is in use.
+    awk -v place="$place/" 'index($2, place) == 1 { print $2 }' /proc/mounts | sort --reverse |
+        xargs --no-run-if-empty umount 2>/dev/null || true
+}
+trap finish EXIT
+for _ in $(seq 100); do
+    [ ! -S "$socket" ] || break
+    sleep 0.1
+done
+if [ ! -S "$socket" ]; then
+    cat "$place/service.log" >&2
+    echo "Podman's service does not start" >&2
+    exit 1
+fi
+
+if ! podman image exists localhost/hearth-base; then
+    mmdebstrap --quiet --variant=minbase --include=ca-certificates trixie "$place/base.tar"
+    podman import --quiet "$place/base.tar" localhost/hearth-base
+    rm "$place/base.tar"
+fi
+
+export CONTAINER_HOST=unix://$socket
+options=(--base localhost/hearth-base)
+for cli in target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-*; do
+    if [ -x "$cli/claude" ]; then options+=(--cli "$cli"); fi
+done
+trust=/etc/ssl/certs/ca-certificates.crt
+if [ -r "$trust" ]; then options+=(--trust "$trust"); fi
+if command -v npm >/dev/null; then options+=(--registry "$(npm config get registry 2>/dev/null)"); fi
+cargo runner
+cargo run --quiet --bin hearth -- --data "$place/no-data" image build "${options[@]}"
+# What a build before this one left without a name would stay for ever.
+podman image prune --force --filter until=24h >/dev/null
+
+export HEARTH_TEST_PODMAN=$socket HEARTH_TEST_IMAGE=$image
+"$@"

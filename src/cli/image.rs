@@ -1,0 +1,246 @@
+//! `hearth image build` and `list`: what agents run in.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::progress::Building;
+use super::{Done, Failure, configuration, out};
+use crate::config::Paths;
+use crate::daemon::image::{self, Agent, Built, Engine, Fetch, Freshness, Listed, Wanted};
+use crate::model::configure::RuntimeKind;
+use crate::model::entity::{AgentSettings, Folder};
+use crate::model::time::Timestamp;
+use crate::state::{self, Reader};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ImageCommand {
+    /// Build the image that agents run in, and the images of agents with packages
+    Build(BuildArgs),
+    /// List Hearth's images: whether each is what would be built now
+    List,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Needs Podman and its socket, a statically linked runner (`cargo runner` in Hearth's source makes one), and a network to \
+fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
+A build that fails, is interrupted or takes longer than 15 minutes leaves the images that are there as they are.")]
+pub(super) struct BuildArgs {
+    /// Only the images of these agents [default: the base, and of every agent with packages]
+    agents: Vec<String>,
+    /// Image to build on [default: a pinned Debian]
+    #[arg(long, value_name = "NAME")]
+    base: Option<String>,
+    /// Statically linked runner [default: beside this program, or what `cargo runner` made]
+    #[arg(long, value_name = "FILE")]
+    runner: Option<PathBuf>,
+    /// Agent CLI that was unpacked already: its directory or program; it is not fetched then
+    #[arg(long, value_name = "PATH")]
+    cli: Option<PathBuf>,
+    /// Registry of npm packages [default: the public one]
+    #[arg(long, value_name = "URL")]
+    registry: Option<String>,
+    /// Certificates to trust while fetching, in networks whose proxy opens TLS; they do not stay in the image
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// Take no step from the cache: what the distribution mended meanwhile gets in
+    #[arg(long)]
+    fresh: bool,
+}
+
+impl BuildArgs {
+    /// Whether the base is meant as well.
+    const fn says_of_base(&self) -> bool {
+        self.agents.is_empty() || self.base.is_some() || self.runner.is_some() || self.cli.is_some()
+    }
+}
+
+/// The answer of `hearth image build --json`.
+#[derive(Debug, Serialize)]
+struct BuiltAnswer {
+    images: Vec<BuiltJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct BuiltJson {
+    image: String,
+    /// Folder of the agent; null for the base.
+    agent: Option<String>,
+    id: String,
+    seconds: f64,
+    bytes: u64,
+}
+
+/// The answer of `hearth image list --json`.
+#[derive(Debug, Serialize)]
+struct ListAnswer {
+    images: Vec<ListedJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedJson {
+    image: String,
+    agent: Option<String>,
+    /// `current`, `outdated`, `missing`, `unused` or `unknown`.
+    state: &'static str,
+    /// Null for a missing one, like what follows.
+    id: Option<String>,
+    version: Option<String>,
+    created: Option<String>,
+    bytes: Option<u64>,
+}
+
+/// What the store says of images.
+pub(super) struct Wishes {
+    install: String,
+    configured: Option<String>,
+    runtime: Option<RuntimeKind>,
+    agents: Vec<(Folder, AgentSettings)>,
+}
+
+/// Does what was asked.
+pub(super) fn image(paths: &Paths, command: &ImageCommand, json: bool) -> Done {
+    match command {
+        ImageCommand::Build(args) => build(paths, args, json),
+        ImageCommand::List => list(paths, json),
+    }
+}
+
+impl Wishes {
+    /// What is wished for where there is no store: nothing but the base.
+    pub(super) fn read(paths: &Paths) -> Result<Self, Failure> {
+        let known = configuration::read(paths)?;
+        let install = match Reader::open(paths.data()) {
+            Ok(reader) => reader.read(|db, txn| db.meta.get(txn, &()))?.map(|meta| format!("{:016x}", meta.install)),
+            Err(state::Error::NoStore { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let agents = known.agents.into_iter().map(|agent| (agent.folder, agent.settings)).collect();
+        let settings = known.settings.unwrap_or_default();
+        let (configured, runtime) = (settings.image, settings.runtime);
+        Ok(Self { install: install.unwrap_or_default(), configured, runtime, agents })
+    }
+
+    pub(super) fn install(&self) -> &str {
+        &self.install
+    }
+
+    /// Image that is configured for the installation.
+    pub(super) fn configured(&self) -> Option<&str> {
+        self.configured.as_deref()
+    }
+
+    /// Where agents are to run; none is what can be had.
+    pub(super) const fn runtime(&self) -> Option<RuntimeKind> {
+        self.runtime
+    }
+
+    pub(super) fn agents(&self) -> Vec<Agent<'_>> {
+        let agent = |(folder, settings)| self.agent(folder, settings);
+        self.agents.iter().map(|(folder, settings)| agent((folder, settings))).collect()
+    }
+
+    fn agent<'a>(&'a self, folder: &'a Folder, settings: &'a AgentSettings) -> Agent<'a> {
+        Agent { install: &self.install, folder: folder.as_str(), settings, configured: self.configured.as_deref() }
+    }
+
+    /// The agents whose images are to be built; a name that means none is told before anything is built.
+    fn chosen(&self, names: &[String]) -> Result<Vec<Agent<'_>>, Failure> {
+        let agents = self.agents();
+        if names.is_empty() {
+            return Ok(agents.into_iter().filter(Agent::needs_own).collect());
+        }
+        let choose = |name: &String| match agents.iter().find(|agent| agent.folder == name) {
+            Some(agent) if agent.needs_own() => Ok(*agent),
+            Some(_) => Err(Failure::Failed(format!(
+                "agent {name} has no packages and uses the image {}; give it some with `packages` in hearth.toml",
+                image::OWN
+            ))),
+            None => Err(Failure::Failed(format!("there is no agent {name}; `hearth agents list` shows them"))),
+        };
+        names.iter().map(choose).collect()
+    }
+}
+
+fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
+    let wishes = Wishes::read(paths)?;
+    let chosen = wishes.chosen(&args.agents)?;
+    let engine = Engine::find()?;
+    let fetch = Fetch { registry: args.registry.clone(), trust: args.trust.clone(), fresh: args.fresh };
+    let wanted =
+        Wanted { runner: args.runner.clone(), cli: args.cli.clone(), base: args.base.clone(), fetch: fetch.clone() };
+    let progress = Building::new();
+    let mut images = Vec::new();
+    if args.says_of_base() || wants_base(&engine, &wishes)? {
+        images.push(shape(image::build_base(&engine, &wanted, &progress)?, None));
+    }
+    for agent in chosen {
+        let built = image::build_for(&engine, &agent, &fetch, &progress)?;
+        images.push(shape(built, Some(agent.folder)));
+    }
+    drop(progress);
+    if json {
+        return out::json(&BuiltAnswer { images });
+    }
+    images.iter().try_for_each(|built| {
+        let short = built.id.get(..12).unwrap_or(&built.id);
+        out::line(&format!("{}: {short}, {} bytes, {:.1} s", built.image, built.bytes, built.seconds))
+    })
+}
+
+/// Whether images of agents would be built on a base that is not there or is an older one.
+fn wants_base(engine: &Engine, wishes: &Wishes) -> Result<bool, Failure> {
+    if wishes.configured().is_some() {
+        return Ok(false);
+    }
+    let listed = image::list(engine, wishes.install(), &[])?;
+    Ok(listed.iter().any(|one| matches!(one.freshness, Freshness::Missing | Freshness::Outdated)))
+}
+
+fn shape(built: Built, agent: Option<&str>) -> BuiltJson {
+    let agent = agent.map(str::to_owned);
+    let seconds = built.took.as_secs_f64();
+    BuiltJson { image: built.image, agent, id: built.id, seconds, bytes: built.bytes }
+}
+
+fn list(paths: &Paths, json: bool) -> Done {
+    let wishes = Wishes::read(paths)?;
+    let engine = Engine::find()?;
+    let listed = image::list(&engine, wishes.install(), &wishes.agents())?;
+    let images: Vec<ListedJson> = listed.into_iter().map(listed_shape).collect();
+    if json {
+        return out::json(&ListAnswer { images });
+    }
+    let dash = || "-".to_owned();
+    let row = |one: &ListedJson| {
+        vec![
+            one.image.clone(),
+            one.agent.clone().unwrap_or_else(dash),
+            one.version.clone().unwrap_or_else(dash),
+            one.bytes.map_or_else(dash, |bytes| bytes.to_string()),
+            one.created.clone().unwrap_or_else(dash),
+            one.state.to_owned(),
+        ]
+    };
+    let missing = images.iter().any(|one| one.state == Freshness::Missing.as_str());
+    out::table(&["image", "agent", "version", "bytes", "created", "state"], images.iter().map(row).collect())?;
+    if missing {
+        out::note("make what is missing with `hearth image build`");
+    }
+    Ok(())
+}
+
+fn listed_shape(listed: Listed) -> ListedJson {
+    let created = |image: &image::Image| Timestamp::from_millis(image.created.saturating_mul(1_000)).to_string();
+    ListedJson {
+        state: listed.freshness.as_str(),
+        agent: listed.agent,
+        id: listed.image.as_ref().map(|image| image.id.clone()),
+        version: listed.image.as_ref().and_then(|image| image.version.clone()),
+        created: listed.image.as_ref().map(created),
+        bytes: listed.image.as_ref().map(|image| image.bytes),
+        image: listed.name,
+    }
+}

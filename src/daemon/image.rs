@@ -1,0 +1,325 @@
+//! Images of agents: which ones an installation needs, how they are built, whether they are still what they should be.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::model::entity::AgentSettings;
+pub use crate::runtime::image::OWN;
+use crate::runtime::image::image_of;
+use crate::runtime::podman::build::runner::{self, Machine};
+use crate::runtime::podman::build::{AgentImage, BaseImage, Watch, base_digest};
+pub use crate::runtime::podman::build::{Engine, Error, Fetch, Image, Info};
+
+/// Longest build. One that waits for the network takes as long as it is allowed to.
+const BUILD: Duration = Duration::from_mins(15);
+/// Longest answer to anything else.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Name of the agents' side.
+const RUNNER: &str = "hearth-runner";
+
+/// Who is told how a build goes on.
+pub trait Progress {
+    /// The build of an image begins.
+    fn begin(&self, image: &str);
+
+    /// Podman said this. Anything may be in it.
+    fn said(&self, line: &str);
+}
+
+/// What an operator says of the image that all agents can be started from.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// A statically linked runner; none is one that is found.
+    pub runner: Option<PathBuf>,
+    /// The agent CLI, its directory or its program; none is fetched.
+    pub cli: Option<PathBuf>,
+    /// What it is built on; none is what the recipe names.
+    pub base: Option<String>,
+    /// Where the rest comes from.
+    pub fetch: Fetch,
+}
+
+/// An agent, as far as its image is concerned.
+#[derive(Debug, Clone, Copy)]
+pub struct Agent<'a> {
+    /// Installation.
+    pub install: &'a str,
+    /// Folder.
+    pub folder: &'a str,
+    /// Its packages are among them.
+    pub settings: &'a AgentSettings,
+    /// Image that is configured for the installation.
+    pub configured: Option<&'a str>,
+}
+
+/// An image that was built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    /// Its name.
+    pub image: String,
+    /// Its id.
+    pub id: String,
+    /// How long it took.
+    pub took: Duration,
+    /// Its size, with what it shares with others.
+    pub bytes: u64,
+}
+
+/// Whether an image is what would be built now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It is.
+    Current,
+    /// It is made of other things, or of an older base.
+    Outdated,
+    /// It is not there, and is needed.
+    Missing,
+    /// No agent uses it any more.
+    Unused,
+    /// There is no runner here to compare it with.
+    Unknown,
+}
+
+impl Freshness {
+    /// For people and programs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Outdated => "outdated",
+            Self::Missing => "missing",
+            Self::Unused => "unused",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// An image, or the lack of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Folder of the agent that it is for; none for the base.
+    pub agent: Option<String>,
+    /// None if it is missing.
+    pub image: Option<Image>,
+    /// Whether it is what it should be.
+    pub freshness: Freshness,
+}
+
+/// Builds the image that all agents can be started from.
+///
+/// # Errors
+/// [`Error`]; nothing has changed then.
+pub fn build_base(engine: &Engine, wanted: &Wanted, progress: &dyn Progress) -> Result<Built, Error> {
+    let machine = machine(engine)?;
+    let cli = wanted.cli.clone().map(|path| if path.is_dir() { path.join("claude") } else { path });
+    let base = BaseImage {
+        runner: find_runner(wanted.runner.as_deref(), machine)?,
+        cli,
+        base: wanted.base.clone(),
+        fetch: wanted.fetch.clone(),
+    };
+    timed(engine, OWN, progress, |watch| engine.build_base(&base, watch))
+}
+
+/// Builds the image of an agent with packages. Incarnations that run keep theirs.
+///
+/// # Errors
+/// [`Error`]; nothing has changed then.
+pub fn build_for(engine: &Engine, agent: &Agent<'_>, fetch: &Fetch, progress: &dyn Progress) -> Result<Built, Error> {
+    let name = agent.image();
+    let wanted = AgentImage {
+        image: &name,
+        base: agent.configured.unwrap_or(OWN),
+        install: agent.install,
+        folder: agent.folder,
+        packages: &agent.settings.packages,
+    };
+    timed(engine, &name, progress, |watch| engine.build_agent(&wanted, fetch, watch))
+}
+
+/// The images that these agents need, and those that they needed once.
+///
+/// # Errors
+/// [`Error`] if Podman cannot be asked.
+pub fn list(engine: &Engine, install: &str, agents: &[Agent<'_>]) -> Result<Vec<Listed>, Error> {
+    let quiet = Limit::quiet();
+    let images = engine.images(&quiet)?;
+    let runner = machine(engine).and_then(|machine| find_runner(None, machine)).ok();
+    let expected = runner.and_then(|runner| base_digest(&runner).ok());
+    let mut wanted: Vec<(String, Option<String>)> = vec![(OWN.to_owned(), None)];
+    let own = agents.iter().filter(|agent| agent.needs_own());
+    wanted.extend(own.map(|agent| (agent.image(), Some(agent.folder.to_owned()))));
+    let mut listed: Vec<Listed> = wanted
+        .into_iter()
+        .map(|(name, agent)| {
+            let image = images.iter().find(|image| image.names.contains(&name)).cloned();
+            let freshness = freshness(image.as_ref(), agent.is_some(), &images, expected.as_deref());
+            Listed { name, agent, image, freshness }
+        })
+        .collect();
+    for image in images {
+        let ours = image.agent.as_ref().is_none_or(|(_, of)| of == install);
+        let known = listed.iter().any(|one| one.image.as_ref().is_some_and(|known| known.id == image.id));
+        if let (true, false, Some(name)) = (ours, known, image.names.first().cloned()) {
+            let agent = image.agent.as_ref().map(|(folder, _)| folder.clone());
+            listed.push(Listed { name, agent, image: Some(image), freshness: Freshness::Unused });
+        }
+    }
+    Ok(listed)
+}
+
+/// What Podman says of itself.
+///
+/// # Errors
+/// [`Error`] if it does not answer.
+pub fn info(engine: &Engine) -> Result<Info, Error> {
+    engine.info(&Limit::quiet())
+}
+
+impl Agent<'_> {
+    /// Whether it has packages, which are in no image but its own.
+    #[must_use]
+    pub const fn needs_own(&self) -> bool {
+        !self.settings.packages.apt.is_empty() || !self.settings.packages.npm.is_empty()
+    }
+
+    /// Name of its image.
+    #[must_use]
+    pub fn image(&self) -> String {
+        image_of(self.install, self.folder, self.settings, self.configured)
+    }
+}
+
+fn freshness(image: Option<&Image>, own: bool, images: &[Image], expected: Option<&str>) -> Freshness {
+    let Some(image) = image else { return Freshness::Missing };
+    let base = images.iter().find(|image| image.names.iter().any(|name| name == OWN));
+    let expected = if own { base.and_then(|base| base.digest.as_deref()) } else { expected };
+    match (image.digest.as_deref(), expected) {
+        // Built on an image that is not of Hearth: nothing says of what.
+        (None, _) | (_, None) => Freshness::Unknown,
+        (Some(is), Some(should)) if is == should => Freshness::Current,
+        (Some(_), Some(_)) => Freshness::Outdated,
+    }
+}
+
+fn timed(
+    engine: &Engine,
+    name: &str,
+    progress: &dyn Progress,
+    build: impl FnOnce(&dyn Watch) -> Result<String, Error>,
+) -> Result<Built, Error> {
+    progress.begin(name);
+    let watch = Limit::new(BUILD, Some(progress));
+    let id = build(&watch)?;
+    let took = watch.passed();
+    let bytes = engine.images(&Limit::quiet())?.into_iter().find(|image| image.id == id).map_or(0, |image| image.bytes);
+    Ok(Built { image: name.to_owned(), id, took, bytes })
+}
+
+/// The processor that containers run on.
+fn machine(engine: &Engine) -> Result<Machine, Error> {
+    let info = info(engine)?;
+    let what = "its processor is neither amd64 nor arm64, and there is no agents' image for another one";
+    info.machine().ok_or_else(|| Error::Unclear { socket: engine.socket().to_owned(), what })
+}
+
+/// The runner for an image: the given one, else the first that fits of those that may lie about.
+fn find_runner(given: Option<&Path>, machine: Machine) -> Result<PathBuf, Error> {
+    if let Some(path) = given {
+        let path = path.to_owned();
+        return match runner::check(&path, machine) {
+            Ok(()) => Ok(path),
+            Err(problem) => Err(Error::Runner { path, problem }),
+        };
+    }
+    let mut tried = Vec::new();
+    for path in std::env::current_exe().ok().map(|program| candidates(&program, machine)).unwrap_or_default() {
+        match runner::check(&path, machine) {
+            Ok(()) => return Ok(path),
+            Err(problem) => tried.push(format!("{} ({problem})", path.display())),
+        }
+    }
+    Err(Error::NoRunner { tried: tried.join(", ") })
+}
+
+/// Beside this program, as it is installed; and where `cargo runner` leaves it when this program is run where it was built:
+/// `target/<profile>/hearth`, or one directory deeper in tests.
+fn candidates(program: &Path, machine: Machine) -> Vec<PathBuf> {
+    let beside = program.parent().map(|dir| dir.join(RUNNER));
+    let built = format!("{machine}-unknown-linux-gnu/release/{RUNNER}");
+    let above = program.ancestors().skip(2).take(2).map(|dir| dir.join(&built));
+    beside.into_iter().chain(above).collect()
+}
+
+/// Ends what takes too long.
+pub(super) struct Limit<'a> {
+    clock: Clock,
+    most: Duration,
+    progress: Option<&'a dyn Progress>,
+}
+
+impl<'a> Limit<'a> {
+    fn new(most: Duration, progress: Option<&'a dyn Progress>) -> Self {
+        Self { clock: Clock::start(0), most, progress }
+    }
+
+    /// For short questions.
+    pub(super) fn quiet() -> Self {
+        Self::new(ANSWER, None)
+    }
+
+    fn passed(&self) -> Duration {
+        Duration::from_millis(self.clock.now().awake.ms())
+    }
+}
+
+impl Watch for Limit<'_> {
+    fn said(&self, line: &str) {
+        if let Some(progress) = self.progress {
+            progress.said(line);
+        }
+    }
+
+    fn expired(&self) -> bool {
+        self.passed() > self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(name: &str, digest: Option<&str>) -> Image {
+        let names = vec![name.to_owned()];
+        let digest = digest.map(str::to_owned);
+        Image { names, id: name.to_owned(), bytes: 1, created: 0, version: None, digest, agent: None }
+    }
+
+    #[test]
+    fn an_image_is_current_if_it_is_made_of_the_same() {
+        let images = [image(OWN, Some("a")), image("own", Some("a")), image("old", Some("b")), image("x", None)];
+        let [base, own, old, foreign] = &images;
+        for (image, is_own, expected, result) in [
+            (None, false, Some("a"), Freshness::Missing),
+            (Some(base), false, Some("a"), Freshness::Current),
+            (Some(base), false, Some("b"), Freshness::Outdated),
+            (Some(base), false, None, Freshness::Unknown),
+            (Some(own), true, None, Freshness::Current),
+            (Some(old), true, Some("b"), Freshness::Outdated),
+            (Some(foreign), true, Some("a"), Freshness::Unknown),
+        ] {
+            assert_eq!(freshness(image, is_own, &images, expected), result, "{image:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn runners_are_looked_for_beside_the_program_and_where_cargo_leaves_them() {
+        let looked = candidates(Path::new("/src/target/debug/hearth"), Machine::X86_64);
+        let names: Vec<&str> = looked.iter().filter_map(|path| path.to_str()).collect();
+        assert_eq!(names[0], "/src/target/debug/hearth-runner");
+        assert_eq!(names[1], "/src/target/x86_64-unknown-linux-gnu/release/hearth-runner");
+    }
+}

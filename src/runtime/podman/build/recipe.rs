@@ -1,0 +1,200 @@
+//! What images are made of.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::{Context, Engine, Error, Fetch, Order, Watch};
+use crate::model::entity::Packages;
+use crate::model::request::{is_apt_package, is_npm_package};
+use crate::runtime::image;
+
+/// The recipe of the image that all others begin with.
+const BASE: &str = include_str!("../../../../container/Containerfile");
+
+/// What every image of Hearth has as a label: `base` or `agent`.
+///
+/// Containers inherit the labels of their image, so none of these may be one by which containers are found.
+pub(super) const KIND: &str = "hearth.image.kind";
+/// Version of the Hearth that built it.
+pub(super) const VERSION: &str = "hearth.image.version";
+/// [`base_digest`] of the base; an agent's image inherits it.
+pub(super) const DIGEST: &str = "hearth.image.digest";
+/// Folder of the agent.
+pub(super) const AGENT: &str = "hearth.image.agent";
+/// Installation of the agent.
+pub(super) const INSTALL: &str = "hearth.image.install";
+
+/// What an agent's image has in it: installs what stands in `$@`, forgets the lists, takes setuid bits away.
+const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get update -qq \
+    && apt-get install -qq -y --no-install-recommends -- \"$@\" \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log \
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} +";
+/// The same for packages of npm.
+const NPM: &str = "if [ -s /mnt/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/mnt/ca.pem; fi; export HOME=/tmp/npm; \
+    npm install --global --prefix /usr/local --no-audit --no-fund --no-update-notifier --registry \"$REGISTRY\" -- \"$@\" \
+    && rm -rf /tmp/npm";
+/// Where packages of npm come from by default.
+const REGISTRY: &str = "https://registry.npmjs.org";
+
+/// The image that all agents can be started from.
+#[derive(Debug, Clone)]
+pub struct BaseImage {
+    /// A statically linked runner, see [`super::runner::check`].
+    pub runner: PathBuf,
+    /// The program of the agent CLI, if it is not to be fetched.
+    pub cli: Option<PathBuf>,
+    /// What it is built on, if it is not the Debian that the recipe names.
+    pub base: Option<String>,
+    /// Where the rest comes from.
+    pub fetch: Fetch,
+}
+
+/// The image of an agent with packages.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentImage<'a> {
+    /// Its name.
+    pub image: &'a str,
+    /// The image without the packages.
+    pub base: &'a str,
+    /// Installation.
+    pub install: &'a str,
+    /// Folder of the agent.
+    pub folder: &'a str,
+    /// What is to be in it.
+    pub packages: &'a Packages,
+}
+
+/// A number for what the base image is made of: the recipe, which names what it fetches by version and checksum, and the
+/// runner.
+///
+/// # Errors
+/// [`Error::File`] if the runner cannot be read.
+pub fn base_digest(runner: &Path) -> Result<String, Error> {
+    let program = std::fs::read(runner).map_err(|source| Error::File { path: runner.to_owned(), source })?;
+    let digest = Sha256::new().chain_update(BASE).chain_update(program).finalize();
+    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Engine {
+    /// Builds the image that all agents can be started from, [`image::OWN`], and answers with its id.
+    ///
+    /// # Errors
+    /// [`Error`] of each kind; nothing has changed then.
+    pub fn build_base(&self, wanted: &BaseImage, watch: &dyn Watch) -> Result<String, Error> {
+        let mut args = wanted.fetch.args()?;
+        if let (Some(base), Some(args)) = (&wanted.base, args.as_object_mut()) {
+            args.insert("BASE".to_owned(), json!(name(base)?));
+        }
+        let digest = base_digest(&wanted.runner)?;
+        let labels = [(KIND, "base"), (VERSION, env!("CARGO_PKG_VERSION")), (DIGEST, &digest)];
+        let text = format!("{BASE}{}", label(&labels));
+        let mut context = Context::default().bytes("Containerfile", text).directory("cli/");
+        if let Some(cli) = &wanted.cli {
+            context = context.program("cli/claude", cli.clone())?;
+        }
+        let context = wanted.fetch.add_to(context.program("hearth-runner", wanted.runner.clone())?)?;
+        self.build(&Order { image: image::OWN, args, context, fresh: wanted.fetch.fresh }, watch)
+    }
+
+    /// Builds the image of an agent with packages and answers with its id.
+    ///
+    /// # Errors
+    /// [`Error`] of each kind; nothing has changed then.
+    pub fn build_agent(&self, wanted: &AgentImage<'_>, fetch: &Fetch, watch: &dyn Watch) -> Result<String, Error> {
+        let context = Context::default().bytes("Containerfile", agent_recipe(wanted)?);
+        let context = fetch.add_to(context)?;
+        self.build(&Order { image: wanted.image, args: fetch.args()?, context, fresh: fetch.fresh }, watch)
+    }
+}
+
+/// The recipe of an agent's image. Names of packages are arguments of a fixed script and never part of one.
+fn agent_recipe(wanted: &AgentImage<'_>) -> Result<String, Error> {
+    let Packages { apt, npm } = wanted.packages;
+    let bad = |kind, given: &String| Error::Package { kind, given: given.clone() };
+    if let Some(given) = apt.iter().find(|package| !is_apt_package(package)) {
+        return Err(bad("apt", given));
+    }
+    if let Some(given) = npm.iter().find(|package| !is_npm_package(package)) {
+        return Err(bad("npm", given));
+    }
+    if apt.is_empty() && npm.is_empty() {
+        return Err(Error::NoPackages { folder: wanted.folder.to_owned() });
+    }
+    let mut text = format!("FROM {}\nUSER root\nARG REGISTRY={REGISTRY}\n", name(wanted.base)?);
+    if !apt.is_empty() {
+        text.push_str(&run("", APT, apt));
+    }
+    if !npm.is_empty() {
+        text.push_str(&run("--mount=type=bind,source=trust,target=/mnt ", NPM, npm));
+    }
+    text.push_str("USER node\n");
+    text.push_str(&label(&[(KIND, "agent"), (AGENT, wanted.folder), (INSTALL, wanted.install)]));
+    Ok(text)
+}
+
+/// A step that runs a script with arguments.
+fn run(flags: &str, script: &str, arguments: &[String]) -> String {
+    let words: Vec<&str> =
+        ["/bin/sh", "-c", script, "sh"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    format!("RUN {flags}{}\n", json!(words))
+}
+
+/// Labels are letters, digits and `._-`: versions, numbers, folders.
+fn label(labels: &[(&str, &str)]) -> String {
+    let words: Vec<String> = labels.iter().map(|(key, value)| format!("\"{key}\"=\"{value}\"")).collect();
+    format!("LABEL {}\n", words.join(" "))
+}
+
+/// The name of an image that goes into a recipe, where a space or the end of a line would be more than a name.
+fn name(image: &str) -> Result<&str, Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/@".contains(&byte);
+    let first = image.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if first && image.bytes().all(plain) { Ok(image) } else { Err(Error::ImageName { given: image.to_owned() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(base: &str, apt: &[&str], npm: &[&str]) -> Result<String, Error> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let packages = Packages { apt: owned(apt), npm: owned(npm) };
+        agent_recipe(&AgentImage { image: "localhost/x:1", base, install: "0a", folder: "ann", packages: &packages })
+    }
+
+    #[test]
+    fn packages_are_arguments_and_nothing_more() {
+        let text = recipe("localhost/hearth-agent:1", &["jq", "tree"], &["@a/b"]).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            ["FROM localhost/hearth-agent:1", "USER root", "ARG REGISTRY=https://registry.npmjs.org"]
+        );
+        assert!(lines[3].starts_with("RUN [\"/bin/sh\",\"-c\",\"") && lines[3].ends_with(",\"sh\",\"jq\",\"tree\"]"));
+        assert!(lines[4].starts_with("RUN --mount=type=bind,source=trust,target=/mnt [\"/bin/sh\","));
+        assert!(lines[4].ends_with(",\"sh\",\"@a/b\"]"), "{}", lines[4]);
+        let labels =
+            "LABEL \"hearth.image.kind\"=\"agent\" \"hearth.image.agent\"=\"ann\" \"hearth.image.install\"=\"0a\"";
+        assert_eq!(lines[5..], ["USER node", labels]);
+
+        assert_eq!(recipe("x", &["jq"], &[]).unwrap().lines().count(), 6);
+        assert!(matches!(recipe("x", &[], &[]), Err(Error::NoPackages { .. })));
+        assert!(matches!(recipe("x", &["jq;reboot"], &[]), Err(Error::Package { kind: "apt", .. })));
+        assert!(matches!(recipe("x", &["-o"], &[]), Err(Error::Package { kind: "apt", .. })));
+        assert!(matches!(recipe("x", &[], &["a b"]), Err(Error::Package { kind: "npm", .. })));
+        for base in ["", "x\nRUN reboot", "x y", "$X", "-x"] {
+            assert!(matches!(recipe(base, &["jq"], &[]), Err(Error::ImageName { .. })), "{base:?}");
+        }
+    }
+
+    #[test]
+    fn registries_are_addresses() {
+        let args = |registry: &str| Fetch { registry: Some(registry.to_owned()), ..Fetch::default() }.args();
+        assert_eq!(args("http://127.0.0.1:80/npm/").unwrap(), json!({ "REGISTRY": "http://127.0.0.1:80/npm" }));
+        for bad in ["", "registry.npmjs.org", "https://x/$(id)", "https://x/ y", "file:///x"] {
+            assert!(matches!(args(bad), Err(Error::Registry { .. })), "{bad}");
+        }
+    }
+}
