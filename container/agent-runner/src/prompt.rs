@@ -1,9 +1,8 @@
 //! What the provider is told. Pure: the same messages give the same text.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use hearth_wire::{AlreadySent, Context, DestinationTarget, InMessage};
+use hearth_wire::{AlreadySent, InMessage};
 use serde_json::Value;
 
 /// The text of a turn: what was already said, then context, then the messages that ask. Files that came with messages are
@@ -26,36 +25,6 @@ pub(crate) fn prompt(
     }
     blocks.extend(asked.iter().map(message));
     blocks.join("\n")
-}
-
-/// What the agent must know before any message: who it is and how its words find their way.
-pub(crate) fn instructions(context: &Context) -> String {
-    let mut text = String::new();
-    if !context.agent_name.is_empty() {
-        text = format!("Your name is {}.\n\n", context.agent_name);
-    }
-    text.push_str(
-        "What you write as your final text is sent to the chat the messages came from. \
-         To send something to another place, put it in a block: <message to=\"NAME\">TEXT</message>. \
-         Text in <internal> blocks is sent to nobody.\n",
-    );
-    if context.destinations.is_empty() {
-        text.push_str("There is no other place you can write to.");
-        return text;
-    }
-    text.push_str("Places you can write to:");
-    for destination in &context.destinations {
-        let display = destination.display.as_deref().filter(|display| *display != destination.name);
-        let shown = display.map(|display| format!(" ({display})")).unwrap_or_default();
-        let kind = match &destination.target {
-            DestinationTarget::Channel { .. } => "",
-            DestinationTarget::Agent { .. } => ", an agent",
-        };
-        if write!(text, "\n- {}{shown}{kind}", destination.name).is_err() {
-            // Writing to a string cannot fail.
-        }
-    }
-    text
 }
 
 /// The text every channel's messages have; empty if there is none.
