@@ -124,7 +124,15 @@ mod tests {
             (vec!["-/clear", "a"], "-/clear a", ""),
         ] {
             let messages = texts.iter().zip(1..).map(|(text, seq)| message(seq, !text.starts_with('-'), text));
-            let (first, rest) = cut(messages.map(|mut m| { m.content["text"] = text_of(&m).trim_start_matches('-').into(); m }).collect(), "claude");
+            let (first, rest) = cut(
+                messages
+                    .map(|mut m| {
+                        m.content["text"] = text_of(&m).trim_start_matches('-').into();
+                        m
+                    })
+                    .collect(),
+                "claude",
+            );
             let shown = |messages: &[InMessage]| messages.iter().map(text_of).collect::<Vec<_>>().join(" ");
             assert_eq!((shown(&first), shown(&rest)), (now.replace('-', ""), later.replace('-', "")), "{texts:?}");
         }

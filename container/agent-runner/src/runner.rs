@@ -105,11 +105,7 @@ impl Runner {
             turn.native = Some(words);
         }
         let mut report = Report::new(&mut self.desk, &turn, seqs);
-        let ended = if clears {
-            clear(&mut self.drivers, &mut report)
-        } else {
-            self.drivers.turn(&turn, &mut report)
-        };
+        let ended = if clears { clear(&mut self.drivers, &mut report) } else { self.drivers.turn(&turn, &mut report) };
         conclude(report, ended)
     }
 

@@ -58,10 +58,7 @@ mod tests {
         let secrets = secret(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         assert_eq!(secrets, ["sk-ant-123456-longer", "sk-ant-123456", "ann@example"]);
         let text = "key sk-ant-123456, token sk-ant-123456-longer, 1 /usr/bin:/bin ann@example";
-        assert_eq!(
-            without(text, &secrets),
-            "key [redacted], token [redacted], 1 /usr/bin:/bin [redacted]"
-        );
+        assert_eq!(without(text, &secrets), "key [redacted], token [redacted], 1 /usr/bin:/bin [redacted]");
         assert!(matches!(without("nothing", &secrets), Cow::Borrowed("nothing")));
     }
 }

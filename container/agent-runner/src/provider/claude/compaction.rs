@@ -169,11 +169,7 @@ mod tests {
     use super::*;
 
     fn now() -> Local {
-        Local {
-            date: "2026-01-02".to_owned(),
-            hour_minute: "0304".to_owned(),
-            shown: "Jan 2, 3:04 AM".to_owned(),
-        }
+        Local { date: "2026-01-02".to_owned(), hour_minute: "0304".to_owned(), shown: "Jan 2, 3:04 AM".to_owned() }
     }
 
     #[test]

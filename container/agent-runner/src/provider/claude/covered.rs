@@ -28,6 +28,11 @@ impl Given {
         self.messages.push((uuid, what, false));
     }
 
+    /// The CLI says that it will say what it takes.
+    pub(super) fn queued(&mut self) {
+        self.tells = true;
+    }
+
     /// The CLI took a message: which one, if it was not taken before.
     pub(super) fn took(&mut self, uuid: &str) -> Option<What> {
         self.tells = true;
@@ -66,7 +71,7 @@ impl Given {
 mod tests {
     use super::*;
 
-    /// `+a`: given, `a`: taken, `.`: a result. Shown is what each result covers.
+    /// `+a`: given, `q`: queued, `a`: taken, `.`: a result. Shown is what each result covers.
     fn play(script: &str) -> (String, bool) {
         let mut given = Given::default();
         let mut shown = Vec::new();
@@ -81,6 +86,7 @@ mod tests {
                     };
                     shown.push(given.result().iter().map(name).collect::<String>());
                 }
+                None if word == "q" => given.queued(),
                 None => drop(given.took(word)),
             }
         }
@@ -99,6 +105,7 @@ mod tests {
             ("+a a . . +b . b .", "a|||b", true),
             ("+a .", "a", true),
             ("+a a x . a .", "a|", true),
+            ("+a q . a .", "|a", true),
         ] {
             assert_eq!(play(script), (expected.to_owned(), done), "{script}");
         }

@@ -101,7 +101,9 @@ fn servers(servers: &[McpServer]) -> Value {
     let mut all = Map::new();
     for McpServer { name, command, args, env, secret_env } in servers {
         if name == SERVER {
-            log::note(format_args!("the server of tools {name} is not started: its name is that of Hearth's own tools"));
+            log::note(format_args!(
+                "the server of tools {name} is not started: its name is that of Hearth's own tools"
+            ));
             continue;
         }
         let secrets = secret_env.iter().map(|(name, variable)| (name.clone(), format!("${{{variable}}}")));

@@ -15,7 +15,9 @@ pub(super) enum Line {
     ToolResults(Vec<String>),
     /// A turn is over.
     Result { session: Option<String>, outcome: Result<String, Complaint> },
-    /// The CLI took a message it was given, and works on it from here on.
+    /// The CLI has a message it was given, and will say when it takes it.
+    Queued,
+    /// It took it, and works on it from here on.
     Took(String),
     /// Whether it works on something at all.
     Busy(bool),
@@ -59,6 +61,7 @@ pub(super) fn parse(line: &str) -> Line {
         "user" => Line::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect()),
         "result" => Line::Result { session: session(&line), outcome: outcome(&line) },
         "command_lifecycle" if text(&line, "state") == "started" => Line::Took(text(&line, "command_uuid").to_owned()),
+        "command_lifecycle" if text(&line, "state") == "queued" => Line::Queued,
         "system" => system(&line),
         "rate_limit_event" => rate_limit(&line),
         "control_request" => {
@@ -205,7 +208,8 @@ mod tests {
             ),
             (r#"{"type":"control_request","request_id":"r"}"#, Line::Asks("r".to_owned(), Value::Null)),
             (r#"{"type":"control_cancel_request","request_id":"r"}"#, Line::Withdraws("r".to_owned())),
-            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"queued"}"#, Line::Other),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"queued"}"#, Line::Queued),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"completed"}"#, Line::Other),
             (r#"{"type":"command_lifecycle","command_uuid":"u","state":"started"}"#, Line::Took("u".to_owned())),
             (r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#, Line::Busy(false)),
             (
@@ -220,7 +224,10 @@ mod tests {
                 r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":17}}"#,
                 Line::Exhausted { until: Some(17) },
             ),
-            (r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":17}}"#, Line::Other),
+            (
+                r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":17}}"#,
+                Line::Other,
+            ),
             ("[1]", Line::Other),
             ("Warning: x", Line::Noise),
             ("", Line::Noise),

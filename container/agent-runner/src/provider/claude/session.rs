@@ -122,6 +122,7 @@ impl Session {
                 }
                 return Ok(Some(outcome));
             }
+            Line::Queued => self.given.queued(),
             Line::Took(uuid) => {
                 if let Some(What::Arrival(id)) = self.given.took(&uuid) {
                     report.join(id);
