@@ -13,6 +13,7 @@ use crate::host::{HostHalf, ReadError};
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
+use crate::outgoing::Heard;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
 use crate::{commands, log, secrets};
@@ -33,6 +34,7 @@ pub(crate) struct Desk {
     pub(crate) numbers: Numbers,
     pub(crate) state: StateBoard,
     pub(crate) inbox: Inbox,
+    pub(crate) heard: Heard,
 }
 
 /// A turn that failed: why, and whether it may be tried again.

@@ -95,6 +95,8 @@ struct Arrival {
 impl<'a> Report<'a> {
     /// Of a turn that was claimed.
     pub(crate) fn new(desk: &'a mut Desk, turn: &'a Turn, seqs: Vec<u64>) -> Self {
+        desk.heard.hear(&turn.background);
+        desk.heard.hear(&turn.asked);
         Self { desk, turn, asked: turn.asked.clone(), seqs, answers: Vec::new(), told: Vec::new() }
     }
 
@@ -116,6 +118,7 @@ impl<'a> Report<'a> {
         let (read, told): (Vec<_>, Vec<_>) = std::mem::take(&mut self.told).into_iter().partition(|told| told.id == id);
         self.told = told;
         for message in read.into_iter().flat_map(|arrival| arrival.messages) {
+            self.desk.heard.hear(std::slice::from_ref(&message));
             self.seqs.push(message.seq);
             if message.trigger {
                 self.asked.push(message);
@@ -301,6 +304,7 @@ impl<'a> Report<'a> {
             }
         };
         let in_reply_to = answered(&self.asked, &utterance.target, destination);
+        utterance.target = self.desk.heard.in_thread(utterance.target, destination);
         let limit = context.limits.max_json_bytes.min(limits::JSON_BYTES);
         let names = attachment_names(&utterance.files).map_err(TurnError::Failed)?;
         let Utterance { content, target, files } = utterance;

@@ -14,7 +14,7 @@ use crate::host::HostHalf;
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
-use crate::outgoing::Utterance;
+use crate::outgoing::{Heard, Utterance};
 use crate::prompt::prompt;
 use crate::provider::Drivers;
 use crate::report::{Report, Turn, TurnError};
@@ -39,7 +39,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
-    let desk = Desk { host, gate, agent, memory, numbers, state, inbox: Inbox::default() };
+    let desk = Desk { host, gate, agent, memory, numbers, state, inbox: Inbox::default(), heard: Heard::default() };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
     let mut runner = Runner { root, drivers, desk };
     let Err(stop) = work(&mut runner, &watch);

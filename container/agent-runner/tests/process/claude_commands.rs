@@ -1,6 +1,6 @@
 //! Commands of a chat, and what happens before the real CLI forgets something.
 
-use crate::bench::names;
+use crate::bench::{names, now};
 use crate::claude::{bench, conversation, start};
 
 #[test]
@@ -86,7 +86,7 @@ fn refused_tools_are_refused_and_the_turn_goes_on() {
 #[test]
 fn the_runners_own_server_of_tools_is_connected() {
     let Some((bench, api)) = bench() else { return };
-    let begun = std::time::Instant::now();
+    let begun = now();
     bench.say(2, "[[tool mcp__nanoclaw__no_such_tool {}]] [[say done]]");
     let _runner = start(&bench, &api);
     assert_eq!(bench.texts(2), ["done"]);

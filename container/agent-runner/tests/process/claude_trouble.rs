@@ -2,11 +2,11 @@
 //! What the real CLI cannot be made to do is done by a script in its place.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_wire::{Ack, AckStatus, Retry};
 
-use crate::bench::{Bench, Runner, wait_for};
+use crate::bench::{Bench, Runner, now, wait_for};
 use crate::claude::{bench, conversation, start};
 use crate::claude_midturn::cli_of;
 
@@ -78,7 +78,7 @@ fn the_cli_ends_with_its_runner() {
         let tool = wait_for("the tool", || {
             std::fs::read_to_string(bench.path("group/begun")).ok().filter(|pid| pid.ends_with('\n'))
         });
-        let asked = Instant::now();
+        let asked = now();
         if superseded {
             bench.next_incarnation();
         } else {
@@ -114,6 +114,14 @@ fn a_cli_that_is_not_installed_or_does_not_start() {
 
 /// A script in the place of the CLI.
 fn script(text: &str) -> Option<(Bench, Runner)> {
+    let bench = scripted(text)?;
+    let runner = bench.start_with(|command| {
+        command.env("MY_API_KEY", "sesame-sesame");
+    });
+    Some((bench, runner))
+}
+
+fn scripted(text: &str) -> Option<Bench> {
     if !Path::new("/usr/bin/python3").exists() {
         eprintln!("SKIPPED: no python3");
         return None;
@@ -123,10 +131,7 @@ fn script(text: &str) -> Option<(Bench, Runner)> {
     std::fs::write(&path, format!("{PRELUDE}\n{text}")).unwrap();
     bench.context.provider.command = vec!["python3".to_owned(), path.to_str().unwrap().to_owned()];
     bench.publish();
-    let runner = bench.start_with(|command| {
-        command.env("MY_API_KEY", "sesame-sesame");
-    });
-    Some((bench, runner))
+    Some(bench)
 }
 
 const PRELUDE: &str = r#"
@@ -315,4 +320,82 @@ for uuid, text in users():
         ])
     );
     assert_eq!(bench.state().unwrap().tool, None);
+}
+
+/// A turn that another message joins, and one that is told and read only after it: killed after any durable step, each
+/// message is in the end part of one answer that stands, and of one only.
+#[test]
+fn killed_after_any_step_each_message_is_answered_once() {
+    let cli = r#"
+import threading, queue
+lines = queue.Queue()
+def read():
+    for user in users():
+        lines.put(user)
+    lines.put(None)
+threading.Thread(target=read, daemon=True).start()
+while True:
+    user = lines.get()
+    if user is None:
+        break
+    seen = []
+    def see(user):
+        took(user[0]); seen.extend(word for word in ("first", "second", "third") if word in user[1])
+    tell(type="command_lifecycle", command_uuid=user[0], state="queued")
+    see(user)
+    if seen == ["first"]:
+        open("go2", "w").close()
+        later = lines.get()
+        see(later)
+    if "third" not in seen:
+        open("go3", "w").close()
+        time.sleep(0.3)
+    result(" ".join(seen))
+"#;
+    let mut steps = 0;
+    loop {
+        steps += 1;
+        let Some(mut bench) = scripted(cli) else { return };
+        bench.say(2, "first");
+        let mut runner = bench.start_with(|command| {
+            command.env("HEARTH_TEST_CRASH_AFTER_STEPS", steps.to_string());
+        });
+        let mut given = 0;
+        let survived = wait_for("the crash or the end", || {
+            for (file, seq, text) in [("go2", 4, "second"), ("go3", 6, "third")] {
+                if bench.path("group").join(file).exists() && given < seq {
+                    bench.say(seq, text);
+                    given = seq;
+                }
+            }
+            let crashed = runner.ended().is_some();
+            let done = bench.ends().iter().any(|ack| ack.seq == 6 || ack.ends.contains(&6));
+            if crashed { Some(false) } else { done.then_some(true) }
+        });
+        runner.kill();
+        bench.next_incarnation();
+        for (seq, text) in [(4, "second"), (6, "third")].into_iter().filter(|(seq, _)| given < *seq) {
+            bench.say(seq, text);
+        }
+        let _runner = bench.start();
+        for seq in [2, 4, 6] {
+            bench.ended(seq);
+        }
+        let mut words: Vec<String> = Vec::new();
+        let mut seqs = Vec::new();
+        for ack in bench.ends() {
+            for content in bench.answers(&ack) {
+                words.extend(content["text"].as_str().unwrap().split_whitespace().map(str::to_owned));
+            }
+            seqs.extend(ack.ends.iter().copied().chain([ack.seq]));
+        }
+        words.sort();
+        seqs.sort_unstable();
+        assert_eq!(words, ["first", "second", "third"], "after step {steps}");
+        assert_eq!(seqs, [2, 4, 6], "after step {steps}");
+        if survived {
+            break;
+        }
+    }
+    assert!(steps > 12, "only {steps} steps were seen");
 }
