@@ -326,36 +326,10 @@ for uuid, text in users():
 /// message is in the end part of one answer that stands, and of one only.
 #[test]
 fn killed_after_any_step_each_message_is_answered_once() {
-    let cli = r#"
-import threading, queue
-lines = queue.Queue()
-def read():
-    for user in users():
-        lines.put(user)
-    lines.put(None)
-threading.Thread(target=read, daemon=True).start()
-while True:
-    user = lines.get()
-    if user is None:
-        break
-    seen = []
-    def see(user):
-        took(user[0]); seen.extend(word for word in ("first", "second", "third") if word in user[1])
-    tell(type="command_lifecycle", command_uuid=user[0], state="queued")
-    see(user)
-    if seen == ["first"]:
-        open("go2", "w").close()
-        later = lines.get()
-        see(later)
-    if "third" not in seen:
-        open("go3", "w").close()
-        time.sleep(0.3)
-    result(" ".join(seen))
-"#;
     let mut steps = 0;
     loop {
         steps += 1;
-        let Some(mut bench) = scripted(cli) else { return };
+        let Some(mut bench) = scripted(JOINING) else { return };
         bench.say(2, "first");
         let mut runner = bench.start_with(|command| {
             command.env("HEARTH_TEST_CRASH_AFTER_STEPS", steps.to_string());
@@ -399,3 +373,31 @@ while True:
     }
     assert!(steps > 12, "only {steps} steps were seen");
 }
+
+/// Says what it has read; waits for a second message in the turn of the first, and for a third at its end.
+const JOINING: &str = r#"
+import threading, queue
+lines = queue.Queue()
+def read():
+    for user in users():
+        lines.put(user)
+    lines.put(None)
+threading.Thread(target=read, daemon=True).start()
+while True:
+    user = lines.get()
+    if user is None:
+        break
+    seen = []
+    def see(user):
+        took(user[0]); seen.extend(word for word in ("first", "second", "third") if word in user[1])
+    tell(type="command_lifecycle", command_uuid=user[0], state="queued")
+    see(user)
+    if seen == ["first"]:
+        open("go2", "w").close()
+        later = lines.get()
+        see(later)
+    if "third" not in seen:
+        open("go3", "w").close()
+        time.sleep(0.3)
+    result(" ".join(seen))
+"#;

@@ -102,8 +102,14 @@ impl Provider for Claude {
 
     fn between(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         let Some(mut running) = self.running.take() else { return Ok(()) };
-        if running.listen(report)? {
-            self.running = Some(running);
+        match running.listen(report) {
+            Ok(true) => self.running = Some(running),
+            Ok(false) => {}
+            Err(error) => {
+                running.interrupt();
+                running.close();
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub(super) struct Session {
     pub(super) draft: Option<Draft>,
     pub(super) signs: Signs,
     /// It works on something, asked or not.
-    pub(super) is_busy: bool,
+    is_busy: bool,
     tools: Server,
     /// Messages for the server of tools whose answers will come: their ids, and the CLI's requests.
     waiting: Vec<(Value, String)>,
@@ -85,7 +85,12 @@ impl Session {
 
     /// Whether it has something to say.
     pub(super) fn has_news(&mut self) -> bool {
-        self.is_busy || !self.waiting.is_empty() || self.process.has_news()
+        self.is_at_work() || self.process.has_news()
+    }
+
+    /// Whether something goes on in it, or waits for an answer.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.is_busy || !self.waiting.is_empty()
     }
 
     /// Hands over answers of the server of tools that have come. To be called in every pause.

@@ -103,7 +103,7 @@ impl Session {
         for _ in 0..LINES_BETWEEN {
             report.check()?;
             self.settle(report)?;
-            let patience = if self.is_busy { BETWEEN } else { Duration::ZERO };
+            let patience = if self.is_at_work() { BETWEEN } else { Duration::ZERO };
             match self.process.hear(patience) {
                 Heard::Nothing => break,
                 Heard::Gone(how) => {
