@@ -5,10 +5,13 @@
 //! | directive | effect |
 //! |---|---|
 //! | `[[tool NAME JSON]]` | calls a tool; several are called one after the other, each in a round of its own |
+//! | `[[tools NAME JSON ;; NAME JSON]]` | calls several tools in one round |
 //! | `[[say TEXT]]` | the text of the answer, `{{` and `}}` in it standing for `<` and `>`; |
 //! | | without it the answer is `heard: ` and the prompt without its tags |
 //! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
+//! | `[[better TEXT]]` | the answer when the agent is told that its answer to this prompt was not delivered |
 //! | `[[delay MS]]` | waits before the answer |
+//! | `[[drip MS]]` | waits within the answer's text, when it has begun |
 //! | `[[error STATUS TYPE]]` | an API error instead of an answer |
 //!
 //! Used by the tests of the runner and of the daemon, hence in neither of them.
@@ -39,9 +42,11 @@ struct Shared {
 /// What the newest prompt asks for.
 #[derive(Debug, Default)]
 struct Script {
-    tools: Vec<(String, Value)>,
+    /// Rounds of calls.
+    tools: Vec<Vec<(String, Value)>>,
     say: String,
     delay: Duration,
+    drip: Duration,
     error: Option<(u16, String)>,
     /// Tools that were called already.
     called: usize,
@@ -135,45 +140,52 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
     if let Some((status, kind)) = &script.error {
         return respond(stream, *status, &failure(kind, "as the prompt asked"));
     }
-    let (content, reason) = match script.tools.get(script.called) {
-        Some((name, input)) => {
-            (json!({"type": "tool_use", "id": format!("toolu_{number}"), "name": name, "input": input}), "tool_use")
+    // Requests without tools, such as for a summary, cannot call any.
+    let round =
+        script.tools.get(script.called).filter(|_| body["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
+    let (content, reason) = match round {
+        Some(calls) => {
+            let call = |(place, (name, input)): (usize, &(String, Value))| json!({"type": "tool_use", "id": format!("toolu_{number}_{place}"), "name": name, "input": input});
+            (calls.iter().enumerate().map(call).collect::<Vec<_>>(), "tool_use")
         }
-        None => (json!({"type": "text", "text": script.say}), "end_turn"),
+        None => (vec![json!({"type": "text", "text": script.say})], "end_turn"),
     };
     let message = json!({
         "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": body["model"],
-        "content": [content], "stop_reason": reason, "stop_sequence": null,
+        "content": content, "stop_reason": reason, "stop_sequence": null,
         "usage": {"input_tokens": 100, "output_tokens": 10},
     });
-    if body["stream"] == true { stream_message(stream, message) } else { respond(stream, 200, &message) }
+    let drip = if reason == "end_turn" { script.drip } else { Duration::ZERO };
+    if body["stream"] == true { stream_message(stream, message, drip) } else { respond(stream, 200, &message) }
 }
 
-/// The message as a series of server-sent events.
-fn stream_message(stream: &mut TcpStream, mut message: Value) -> std::io::Result<()> {
-    let content = message["content"][0].take();
+/// The message as a series of server-sent events, with a pause when its content has begun.
+fn stream_message(stream: &mut TcpStream, mut message: Value, drip: Duration) -> std::io::Result<()> {
+    let contents = message["content"].take();
     let reason = message["stop_reason"].take();
     message["content"] = json!([]);
-    let (start, delta) = if content["type"] == "text" {
-        (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": content["text"]}))
-    } else {
-        let delta = json!({"type": "input_json_delta", "partial_json": content["input"].to_string()});
-        let mut start = content;
-        start["input"] = json!({});
-        (start, delta)
-    };
-    let events = [
-        json!({"type": "message_start", "message": message}),
-        json!({"type": "content_block_start", "index": 0, "content_block": start}),
-        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
-        json!({"type": "content_block_stop", "index": 0}),
-        json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 10}}),
-        json!({"type": "message_stop"}),
-    ];
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
-    for event in events {
-        write!(stream, "event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())?;
+    send(stream, &json!({"type": "message_start", "message": message}))?;
+    for (index, content) in contents.as_array().into_iter().flatten().enumerate() {
+        let (start, delta) = if content["type"] == "text" {
+            (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": content["text"]}))
+        } else {
+            let delta = json!({"type": "input_json_delta", "partial_json": content["input"].to_string()});
+            let mut start = content.clone();
+            start["input"] = json!({});
+            (start, delta)
+        };
+        send(stream, &json!({"type": "content_block_start", "index": index, "content_block": start}))?;
+        std::thread::sleep(drip);
+        send(stream, &json!({"type": "content_block_delta", "index": index, "delta": delta}))?;
+        send(stream, &json!({"type": "content_block_stop", "index": index}))?;
     }
+    send(stream, &json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 10}}))?;
+    send(stream, &json!({"type": "message_stop"}))
+}
+
+fn send(stream: &mut TcpStream, event: &Value) -> std::io::Result<()> {
+    write!(stream, "event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())?;
     stream.flush()
 }
 
@@ -206,20 +218,39 @@ fn script(body: &Value) -> Script {
     }
     let newest = prompts.pop().unwrap_or_default();
     script.say = format!("heard: {}", newest.trim());
+    if let (true, Some(before)) = (is_told_off(&newest), prompts.iter().rfind(|prompt| !is_told_off(prompt)))
+        && let Some((better, _)) = before.split_once("[[better ").and_then(|(_, rest)| rest.split_once("]]"))
+    {
+        script.say = better.replace("{{", "<").replace("}}", ">");
+    }
     for directive in newest.split("[[").skip(1).filter_map(|part| part.split_once("]]")).map(|(directive, _)| directive)
     {
         let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
         let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
         match word {
-            "tool" => script.tools.push((first.to_owned(), serde_json::from_str(second).unwrap())),
+            "tool" => script.tools.push(vec![(first.to_owned(), serde_json::from_str(second).unwrap())]),
+            "tools" => script.tools.push(rest.split(";;").map(call).collect()),
+            "better" => {}
             "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
             "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
+            "drip" => script.drip = Duration::from_millis(rest.parse().unwrap()),
             "delay" => script.delay = Duration::from_millis(rest.parse().unwrap()),
             "error" => script.error = Some((first.parse().unwrap(), second.to_owned())),
             _ => script.say = format!("the stand-in knows no directive {word}"),
         }
     }
     script
+}
+
+/// Whether the runner asks for a better answer.
+fn is_told_off(prompt: &str) -> bool {
+    ["Your response was not delivered", "Not delivered"].iter().any(|words| prompt.trim().starts_with(words))
+}
+
+/// `NAME JSON`.
+fn call(text: &str) -> (String, Value) {
+    let (name, input) = text.trim().split_once(' ').unwrap();
+    (name.to_owned(), serde_json::from_str(input.trim()).unwrap())
 }
 
 /// What a person wrote in a message, without tags and escapes; `None` for the results of tools.

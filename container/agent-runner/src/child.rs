@@ -14,16 +14,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
-use crate::log;
+use crate::{log, secrets};
 
 /// The longest line that is taken from a process.
 const LINE_BYTES: u64 = 32 * 1024 * 1024;
 /// Lines that wait to be looked at before the process has to wait.
 const WAITING_LINES: usize = 256;
+/// The longest line of its standard error that is passed on in one piece.
+const STDERR_LINE_BYTES: u64 = 64 * 1024;
 /// Bytes of its last words that are kept.
 const STDERR_BYTES: usize = 4096;
 /// How long a process that closed its output may take to end.
 const LAST_MOMENTS: Duration = Duration::from_secs(2);
+/// How long a process may take to end after it was told to, each time.
+const ORDERLY: Duration = Duration::from_millis(900);
 /// How long the last words of a process that ended may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -44,6 +48,8 @@ pub(crate) struct LineProcess {
     child: Child,
     input: Sender<String>,
     output: Receiver<io::Result<String>>,
+    /// Heard by looking whether there is something.
+    ahead: Option<Heard>,
     last_words: Arc<Mutex<VecDeque<u8>>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -77,7 +83,7 @@ impl LineProcess {
             stdout.map(|stdout| thread("stdout", move || hear(stdout, &from_output))),
             stderr.map(|stderr| thread("stderr", move || keep(stderr, &words))),
         ];
-        let mut process = Self { child, input, output, last_words, threads: Vec::new() };
+        let mut process = Self { child, input, output, ahead: None, last_words, threads: Vec::new() };
         // A process without its threads is dropped here, and killed by that.
         process.threads = threads.into_iter().flatten().collect::<Result<_, String>>()?;
         Ok(process)
@@ -92,6 +98,9 @@ impl LineProcess {
 
     /// Waits up to `patience` for a line.
     pub(crate) fn hear(&mut self, patience: Duration) -> Heard {
+        if let Some(heard) = self.ahead.take() {
+            return heard;
+        }
         match self.output.recv_timeout(patience) {
             Ok(Ok(line)) => Heard::Line(line),
             Ok(Err(error)) => Heard::Gone(format!("its output cannot be read: {error}")),
@@ -105,18 +114,42 @@ impl LineProcess {
         }
     }
 
+    /// Whether there is something to hear, or it is gone.
+    pub(crate) fn has_news(&mut self) -> bool {
+        if self.ahead.is_none() {
+            self.ahead = match self.hear(Duration::ZERO) {
+                Heard::Nothing => None,
+                heard => Some(heard),
+            };
+        }
+        self.ahead.is_some()
+    }
+
     /// Whether it still runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.status().is_none()
     }
 
-    /// Lets it end by itself: the end of its input tells it to. What does not listen is killed.
+    /// Lets it end by itself: the end of its input tells it to, then a signal. What does not listen is killed.
     pub(crate) fn close(mut self) {
         self.input = channel().0;
+        if !self.ends_within(ORDERLY) {
+            let pid = rustix::process::Pid::from_child(&self.child);
+            if rustix::process::kill_process(pid, rustix::process::Signal::TERM).is_ok() {
+                self.ends_within(ORDERLY);
+            }
+        }
+    }
+
+    fn ends_within(&mut self, patience: Duration) -> bool {
         let watch = Stopwatch::start();
-        while self.is_alive() && watch.elapsed() < LAST_MOMENTS {
+        while self.is_alive() {
+            if watch.elapsed() >= patience {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
+        true
     }
 
     fn status(&mut self) -> Option<ExitStatus> {
@@ -125,9 +158,7 @@ impl LineProcess {
 
     fn gone(&mut self) -> Heard {
         let watch = Stopwatch::start();
-        while self.is_alive() && watch.elapsed() < LAST_MOMENTS {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.ends_within(LAST_MOMENTS);
         // The threads end with the pipes, unless a child of the process still holds them.
         while !self.threads.iter().skip(1).all(JoinHandle::is_finished) && watch.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(5));
@@ -198,15 +229,19 @@ fn hear(stdout: ChildStdout, lines: &SyncSender<io::Result<String>>) {
     }
 }
 
-/// Passes stderr on, where the host keeps it, and remembers its end.
-fn keep(mut stderr: ChildStderr, words: &Mutex<VecDeque<u8>>) {
-    let mut chunk = [0_u8; 4096];
-    while let Ok(bytes @ 1..) = stderr.read(&mut chunk) {
-        let read = chunk.get(..bytes).unwrap_or_default();
-        log::pass_on(read);
+/// Passes stderr on, where the host keeps it, and remembers its end. By lines, so that a secret in it is seen whole.
+fn keep(stderr: ChildStderr, words: &Mutex<VecDeque<u8>>) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while let Ok(1..) = stderr.by_ref().take(STDERR_LINE_BYTES).read_until(b'\n', &mut line) {
+        let text = String::from_utf8_lossy(&line);
+        let shown = secrets::redacted(&text);
+        log::pass_on(shown.as_bytes());
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.extend(read);
+        words.extend(shown.as_bytes());
         let surplus = words.len().saturating_sub(STDERR_BYTES);
         words.drain(..surplus);
+        drop(words);
+        line.clear();
     }
 }

@@ -29,6 +29,11 @@ pub(crate) fn zone() -> Option<Zone> {
     variable("TZ").and_then(|name| Zone::parse(name.trim_start_matches(':')).ok())
 }
 
+/// All variables of this process.
+pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+}
+
 /// A variable as text; one that is not Unicode shows its replacement characters and fails where it is parsed.
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
 fn variable(name: &str) -> Option<String> {

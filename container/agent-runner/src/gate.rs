@@ -9,8 +9,8 @@ use std::time::Duration;
 use hearth_wire::Context;
 
 use crate::host::HostHalf;
-use crate::log;
 use crate::stop::{Error, Stop};
+use crate::{life, log};
 
 /// An unreadable context is tried so often before the runner gives up: the host replaces it by rename, so there is no
 /// moment in which it is not there.
@@ -55,6 +55,9 @@ impl Gate {
 
     /// The same check, without reading the file if it is the one read last: cheap enough for every pause.
     pub(crate) fn check(&mut self) -> Result<(), Stop> {
+        if life::is_over() {
+            return Err(Stop::Asked);
+        }
         if self.last.is_some() && self.stamp() == self.last { Ok(()) } else { self.pass().map(drop) }
     }
 

@@ -14,6 +14,8 @@ use crate::stop::Error;
 pub(crate) struct Inbox {
     /// Messages that wait. Their files never change, so each is read once.
     waiting: BTreeMap<u64, InMessage>,
+    /// Messages that were taken and have not ended.
+    taken: BTreeSet<u64>,
     /// Messages that have ended: by an ack that was found, or by this process, since the host may consume an ack at any
     /// time.
     finished: BTreeSet<u64>,
@@ -44,10 +46,11 @@ impl Inbox {
         self.known = acks;
         let there = host.list()?;
         self.finished.retain(|seq| there.binary_search(seq).is_ok());
+        self.taken.retain(|seq| there.binary_search(seq).is_ok());
         self.waiting.retain(|seq, _| there.binary_search(seq).is_ok() && !self.finished.contains(seq));
         let mut found = Found { highest: there.last().copied().unwrap_or(0), ..Found::default() };
         for seq in there {
-            if self.finished.contains(&seq) || self.waiting.contains_key(&seq) {
+            if self.finished.contains(&seq) || self.taken.contains(&seq) || self.waiting.contains_key(&seq) {
                 continue;
             }
             match host.message(seq) {
@@ -78,11 +81,22 @@ impl Inbox {
             too_old => too_old.min(limits::ENDS_PER_ACK + 1),
         };
         let later = self.waiting.keys().nth(most).copied().map(|seq| self.waiting.split_off(&seq));
-        std::mem::replace(&mut self.waiting, later.unwrap_or_default()).into_values().collect()
+        let now = std::mem::replace(&mut self.waiting, later.unwrap_or_default());
+        self.taken.extend(now.keys());
+        now.into_values().collect()
+    }
+
+    /// What was taken waits again.
+    pub(crate) fn put_back(&mut self, messages: impl IntoIterator<Item = InMessage>) {
+        for message in messages {
+            self.taken.remove(&message.seq);
+            self.waiting.insert(message.seq, message);
+        }
     }
 
     pub(crate) fn finish(&mut self, seqs: &[u64]) {
         self.finished.extend(seqs);
+        self.taken.retain(|seq| !seqs.contains(seq));
     }
 }
 

@@ -16,11 +16,14 @@
 //!   (no fsync for what only says how things are now);
 //! * the process may be killed between any two of those steps: a turn ends with one ack, and without it comes back whole.
 
+mod addendum;
 mod agent;
 mod beat;
 mod child;
 mod clock;
+mod commands;
 pub mod confine;
+mod desk;
 mod env;
 mod gate;
 mod host;
@@ -36,9 +39,12 @@ mod provider;
 mod report;
 mod roots;
 mod runner;
+mod secrets;
 mod state;
 mod stop;
+mod strip;
 mod tmp;
+mod tools;
 mod watch;
 
 use std::process::ExitCode;
@@ -51,7 +57,7 @@ pub use roots::{
 pub use stop::{Error, Stop};
 
 /// Runs the runner as the environment of this process says and returns the process's exit code: 0 when another
-/// incarnation took over, 1 when it could not go on, 2 when it was started wrongly.
+/// incarnation took over or it was asked to stop, 1 when it could not go on, 2 when it was started wrongly.
 ///
 /// The process should be started for this alone: it moves itself into its own process group if it is not in one, ends
 /// the whole group when the life pipe does, and keeps threads.
@@ -76,6 +82,10 @@ pub fn main_from_env() -> ExitCode {
     match run(&start) {
         Stop::Superseded { mine, named } => {
             log::note(format_args!("incarnation {mine} is over, incarnation {named} works now; stopping"));
+            ExitCode::SUCCESS
+        }
+        Stop::Asked => {
+            log::note("asked to stop; stopping");
             ExitCode::SUCCESS
         }
         Stop::Broken(error) => {

@@ -3,10 +3,27 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::Read as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::log;
 use crate::roots::{LIFE_VARIABLE, LOCK_VARIABLE, Start};
 use crate::stop::Error;
+
+/// Whether somebody asked this process to end.
+static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From now on SIGTERM is a request, which the runner sees in its next pause: it ends its provider in order.
+pub(crate) fn heed() -> Result<(), Error> {
+    let asked = Arc::clone(ASKED.get_or_init(Arc::default));
+    let heeded = signal_hook::flag::register(signal_hook::consts::SIGTERM, asked);
+    heeded.map(drop).map_err(|source| Error::Thread { name: "signal", source })
+}
+
+/// Whether it was asked to end.
+pub(crate) fn is_over() -> bool {
+    ASKED.get().is_some_and(|asked| asked.load(Ordering::Relaxed))
+}
 
 /// Takes up the inherited descriptors. Both stay open without close-on-exec, so that every child has them too: the lock
 /// is free only when all of them are gone.

@@ -3,9 +3,12 @@
 use std::fmt::Display;
 use std::io::Write as _;
 
+use crate::secrets;
+
 /// Writes one line.
 pub(crate) fn note(message: impl Display) {
-    pass_on(format!("hearth-runner: {message}\n").as_bytes());
+    let line = format!("hearth-runner: {message}\n");
+    pass_on(secrets::redacted(&line).as_bytes());
 }
 
 /// Writes what a provider wrote to its stderr. A closed stderr is no reason to stop working, so errors are not looked at.

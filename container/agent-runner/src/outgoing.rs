@@ -1,5 +1,6 @@
 //! What a provider wants to say, and its way into messages that the host accepts.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::PathBuf;
@@ -150,6 +151,32 @@ pub(crate) fn answered(asked: &[InMessage], target: &Target, destination: Option
     asked.iter().rev().find(from_chat).or(asked.last()).map(|message| message.seq)
 }
 
+/// Where each chat was last heard from, in this incarnation.
+#[derive(Debug, Default)]
+pub(crate) struct Heard(BTreeMap<(String, String), Address>);
+
+impl Heard {
+    /// Notes where messages came from, oldest first.
+    pub(crate) fn hear(&mut self, messages: &[InMessage]) {
+        for address in messages.iter().filter_map(|message| message.reply.as_ref()) {
+            self.0.insert((address.channel.clone(), address.platform_id.clone()), address.clone());
+        }
+    }
+
+    /// A destination that is a chat with threads means the thread last heard from; the host knows only the chat by that
+    /// name.
+    pub(crate) fn in_thread(&self, target: Target, destination: Option<&Destination>) -> Target {
+        let chat = match destination.map(|destination| &destination.target) {
+            Some(DestinationTarget::Channel { channel, platform_id }) => (channel.clone(), platform_id.clone()),
+            _ => return target,
+        };
+        match self.0.get(&chat).filter(|address| address.thread_id.is_some()) {
+            Some(address) => Target::Address(address.clone()),
+            None => target,
+        }
+    }
+}
+
 /// Cuts a text into pieces that `fits` accepts, at line ends or spaces if there are some; `None` if that takes too many.
 pub(crate) fn pieces(text: &str, fits: &dyn Fn(&str) -> bool) -> Option<Vec<String>> {
     let mut done = Vec::new();
@@ -182,6 +209,50 @@ fn halves(text: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Chats and threads of the messages, then the destination: which message is answered and in which thread.
+    #[test]
+    fn answers_find_the_message_and_the_thread() {
+        let message = |(seq, (chat, thread)): (u64, &(&str, &str))| InMessage {
+            v: 1,
+            seq,
+            id: String::new(),
+            kind: "chat".to_owned(),
+            trigger: true,
+            timestamp: String::new(),
+            reply: Some(Address {
+                channel: "c".to_owned(),
+                platform_id: (*chat).to_owned(),
+                thread_id: Some((*thread).to_owned()).filter(|thread| !thread.is_empty()),
+            }),
+            content: json!({}),
+        };
+        let place = |chat: &str| Destination {
+            name: chat.to_owned(),
+            display: None,
+            target: DestinationTarget::Channel { channel: "c".to_owned(), platform_id: chat.to_owned() },
+        };
+        for (asked, to, expected) in [
+            (&[("a", "1")][..], "a", (Some(1), Some("1"))),
+            (&[("a", "1"), ("b", "9")], "a", (Some(1), Some("1"))),
+            (&[("a", "1"), ("b", "9")], "b", (Some(2), Some("9"))),
+            (&[("a", "old"), ("a", "new")], "a", (Some(2), Some("new"))),
+            (&[("a", "1")], "elsewhere", (Some(1), None)),
+            (&[("a", "1"), ("a", "")], "a", (Some(2), None)),
+            (&[], "a", (None, None)),
+        ] {
+            let messages: Vec<InMessage> = (1..).zip(asked).map(message).collect();
+            let mut heard = Heard::default();
+            heard.hear(&messages);
+            let (destination, target) = (place(to), Target::Destination(to.to_owned()));
+            let seq = answered(&messages, &target, Some(&destination));
+            let thread = match heard.in_thread(target, Some(&destination)) {
+                Target::Address(address) => address.thread_id,
+                _ => None,
+            };
+            assert_eq!((seq, thread.as_deref()), expected, "{asked:?} to {to}");
+        }
+    }
 
     #[test]
     fn pieces_lose_nothing_and_prefer_line_ends() {

@@ -1,54 +1,52 @@
-//! What a provider can do during a turn: move, use tools, speak, remember.
+//! What a provider can do during a turn: move, use tools, speak, remember, take what arrives meanwhile, end a part.
 //!
 //! Every method may end the runner: each goes through the gate first where it matters.
+//!
+//! A turn ends as a whole, unless its provider takes messages that arrive while it works: then each of its results ends
+//! the *part* it covers. A message is taken in two steps, so that none ends with a result that did not see it: it is
+//! claimed and told to the provider, and joins the open part only when the provider shows that it has read it. What was
+//! told and never read waits for the next turn.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{Ack, AckStatus, Context, InMessage, OutId, OutKind, OutMessage, Reply, WIRE_VERSION, limits};
+use hearth_wire::{Context, InMessage, OutId, OutKind, OutMessage, Reply, Retry, WIRE_VERSION, limits};
 use serde_json::Value;
 
-use crate::agent::AgentHalf;
-use crate::clock::{Stopwatch, now_iso};
-use crate::gate::Gate;
-use crate::host::HostHalf;
+use crate::desk::{Desk, Failure};
 use crate::log;
-use crate::memory::Memory;
-use crate::numbers::Numbers;
 use crate::outgoing::{Attachment, Content, Target, Utterance, answered, attachment_names, known_target, pieces};
-use crate::state::StateBoard;
+use crate::runner::compose;
 use crate::stop::{Error, Stop};
 
 /// Answers of one turn; an ack names them all in one file.
 const MOST_ANSWERS: usize = 1000;
-/// How long a full disk is waited out, and how often it is tried.
-const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
-const FULL_DISK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a question waits that does not say.
 const QUESTION_SECONDS: f64 = 300.0;
 /// How long after that the host may take to say that nobody answered.
 const QUESTION_GRACE: Duration = Duration::from_secs(60);
-/// Bytes of an error that the host is told.
-const ERROR_BYTES: usize = 4096;
 
 /// What one turn is about.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     /// The context as it was when the turn began.
     pub(crate) context: Context,
     /// Messages that only tell what was said, the newest ones.
     pub(crate) background: Vec<InMessage>,
-    /// Messages that ask for something; never empty.
+    /// Messages that ask for something; empty only between turns.
     pub(crate) asked: Vec<InMessage>,
     /// All of it as text.
     pub(crate) prompt: String,
+    /// Words of the one message that are for the provider itself, as they are: `/compact`.
+    pub(crate) native: Option<String>,
 }
 
 /// Why a turn has no answer.
 #[derive(Debug)]
 pub(crate) enum TurnError {
-    /// The provider failed; the host is told why.
+    /// The provider failed and would fail again; the host is told why.
     Failed(String),
+    /// The provider failed for a reason that may pass: the host brings the messages back.
+    Passing(String, Retry),
     /// The runner must end.
     Stopped(Stop),
 }
@@ -65,60 +63,12 @@ impl From<Error> for TurnError {
     }
 }
 
-/// What the runner holds for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Desk {
-    pub(crate) host: HostHalf,
-    pub(crate) gate: Gate,
-    pub(crate) agent: Arc<AgentHalf>,
-    pub(crate) memory: Memory,
-    pub(crate) numbers: Numbers,
-    pub(crate) state: StateBoard,
-}
-
-impl Desk {
-    /// Writes something of a turn, if this incarnation still may. A full disk is waited out for a while: giving up would
-    /// mean to do the whole turn again.
-    fn write(&mut self, attempt: &mut dyn FnMut(&AgentHalf) -> Result<(), Error>) -> Result<(), Stop> {
-        let waiting = Stopwatch::start();
-        let mut said = false;
-        loop {
-            self.gate.pass()?;
-            match attempt(&self.agent) {
-                Err(error) if error.is_full_disk() && waiting.elapsed() < FULL_DISK_PATIENCE => {
-                    if !said {
-                        log::note(format_args!("{error}; waiting for room"));
-                    }
-                    said = true;
-                    std::thread::sleep(FULL_DISK_PAUSE);
-                }
-                written => return Ok(written?),
-            }
+impl From<Failure> for TurnError {
+    fn from(Failure { error, retry }: Failure) -> Self {
+        match retry {
+            Some(retry) => Self::Passing(error, retry),
+            None => Self::Failed(error),
         }
-    }
-
-    /// Takes messages: each has a claim of its own.
-    pub(crate) fn claim(&mut self, seqs: &[u64]) -> Result<(), Stop> {
-        for seq in seqs {
-            let ack = self.ack(*seq, AckStatus::Processing);
-            self.write(&mut |agent| agent.ack(&ack))?;
-        }
-        Ok(())
-    }
-
-    /// Ends all messages of a turn with one ack, that of the last: well, or badly with an error.
-    pub(crate) fn end(&mut self, seqs: &[u64], out: Vec<OutId>, error: Option<&str>) -> Result<(), Stop> {
-        let Some((last, others)) = seqs.split_last() else { return Ok(()) };
-        let status = if error.is_some() { AckStatus::Failed } else { AckStatus::Completed };
-        let error = error.map(|text| text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(text).to_owned());
-        let ack = Ack { out, ends: others.to_vec(), error, ..self.ack(*last, status) };
-        self.write(&mut |agent| agent.ack(&ack))
-    }
-
-    /// An ack that says nothing more.
-    fn ack(&self, seq: u64, status: AckStatus) -> Ack {
-        let (out, ends, incarnation) = (Vec::new(), Vec::new(), self.gate.incarnation());
-        Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, ends, error: None, retry: None }
     }
 }
 
@@ -127,12 +77,105 @@ impl Desk {
 pub(crate) struct Report<'a> {
     desk: &'a mut Desk,
     turn: &'a Turn,
+    /// The open part: what asks in it, all that ends with it, and what is answered so far.
+    asked: Vec<InMessage>,
+    seqs: Vec<u64>,
     answers: Vec<OutMessage>,
+    /// Told to the provider, not seen to be read yet.
+    told: Vec<Arrival>,
+}
+
+/// Messages that came while a turn ran, told to its provider together.
+#[derive(Debug)]
+struct Arrival {
+    id: u64,
+    messages: Vec<InMessage>,
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new(desk: &'a mut Desk, turn: &'a Turn) -> Self {
-        Self { desk, turn, answers: Vec::new() }
+    /// Of a turn that was claimed.
+    pub(crate) fn new(desk: &'a mut Desk, turn: &'a Turn, seqs: Vec<u64>) -> Self {
+        desk.heard.hear(&turn.background);
+        desk.heard.hear(&turn.asked);
+        Self { desk, turn, asked: turn.asked.clone(), seqs, answers: Vec::new(), told: Vec::new() }
+    }
+
+    /// Claims what has arrived and asks, if there is something: its name and its text for the provider.
+    pub(crate) fn arrivals(&mut self) -> Result<Option<(u64, String)>, TurnError> {
+        let Some(messages) = self.desk.arrived(&self.turn.context.provider.name)? else { return Ok(None) };
+        let context = self.desk.gate.pass()?;
+        self.desk.numbers.at_least(context.next_number);
+        let id = messages.last().map_or(0, |message| message.seq);
+        // What an earlier incarnation said was told with the turn's first prompt.
+        let context = Context { already_sent: Vec::new(), ..context };
+        let told = compose(self.desk.root(), context, messages.clone());
+        self.told.push(Arrival { id, messages });
+        Ok(Some((id, told.prompt)))
+    }
+
+    /// The provider has read these: they end with the result that follows.
+    pub(crate) fn join(&mut self, id: u64) {
+        let (read, told): (Vec<_>, Vec<_>) = std::mem::take(&mut self.told).into_iter().partition(|told| told.id == id);
+        self.told = told;
+        for message in read.into_iter().flat_map(|arrival| arrival.messages) {
+            self.desk.heard.hear(std::slice::from_ref(&message));
+            self.seqs.push(message.seq);
+            if message.trigger {
+                self.asked.push(message);
+            }
+        }
+    }
+
+    /// Whether something is part of the turn that no result has covered yet.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.seqs.is_empty()
+    }
+
+    /// Ends the open part: its answers stand with its one ack, or it failed. What comes then is another part.
+    pub(crate) fn end_part(&mut self, outcome: Result<(), Failure>) -> Result<(), TurnError> {
+        let answers = std::mem::take(&mut self.answers);
+        let mut seqs = std::mem::take(&mut self.seqs);
+        self.asked.clear();
+        seqs.sort_unstable();
+        let (mut out, mut failed) = (Vec::new(), None);
+        match outcome {
+            Ok(()) => {
+                for message in answers {
+                    self.desk.write(&mut |agent| agent.out(&message))?;
+                    out.push(message.id);
+                }
+            }
+            Err(failure) => {
+                log::note(format_args!("the turn of message {:?} failed: {}", seqs.last(), failure.error));
+                for message in answers.iter().filter(|message| !message.files.is_empty()) {
+                    self.desk.agent.drop_out_files(&message.id);
+                }
+                failed = Some(failure);
+            }
+        }
+        // Of more than one ack can end, which only many arrivals together can be, the answers' own goes first.
+        let (rest, last) = seqs.split_at(seqs.len().saturating_sub(limits::ENDS_PER_ACK + 1));
+        self.desk.end(last, out, failed.as_ref())?;
+        for some in rest.chunks(limits::ENDS_PER_ACK + 1) {
+            self.desk.end(some, Vec::new(), failed.as_ref())?;
+        }
+        self.desk.state.settle()?;
+        Ok(())
+    }
+
+    /// The turn is over, however: what the provider was told and has not read waits again.
+    pub(crate) fn leave(self) {
+        self.desk.inbox.put_back(self.told.into_iter().flat_map(|arrival| arrival.messages));
+    }
+
+    /// The context of the turn.
+    pub(crate) fn context(&self) -> &'a Context {
+        &self.turn.context
+    }
+
+    /// The tool that runs, if one does: the one that may take longest.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        self.desk.state.tool()
     }
 
     /// To be called in every pause, at least every 250 ms: whether the work may go on.
@@ -182,7 +225,7 @@ impl<'a> Report<'a> {
     /// Asks the host for something; the name of the request. A tool counts as running until it is answered.
     pub(crate) fn ask(&mut self, content: Value, target: &Target) -> Result<OutId, TurnError> {
         let (name, timeout_ms) = request_tool(&content);
-        let in_reply_to = answered(&self.turn.asked, target, None);
+        let in_reply_to = answered(&self.asked, target, None);
         let mut message = self.blank(target, false, in_reply_to)?;
         (message.kind, message.content) = (OutKind::System, content);
         message.request_id = Some(message.id.clone());
@@ -250,23 +293,6 @@ impl<'a> Report<'a> {
         continuation.map_or(Ok(()), |continuation| self.remember(Some(&continuation)))
     }
 
-    /// Writes the answers of a turn that ended well and returns their ids.
-    pub(crate) fn finish(self) -> Result<Vec<OutId>, Stop> {
-        let mut ids = Vec::new();
-        for message in self.answers {
-            self.desk.write(&mut |agent| agent.out(&message))?;
-            ids.push(message.id);
-        }
-        Ok(ids)
-    }
-
-    /// Takes back what a turn that failed wanted to answer.
-    pub(crate) fn give_up(self) {
-        for message in self.answers.iter().filter(|message| !message.files.is_empty()) {
-            self.desk.agent.drop_out_files(&message.id);
-        }
-    }
-
     /// Makes messages the host accepts, files written, JSON not yet.
     fn prepare(&mut self, mut utterance: Utterance, is_final: bool) -> Result<Vec<OutMessage>, TurnError> {
         let context = &self.turn.context;
@@ -277,7 +303,8 @@ impl<'a> Report<'a> {
                 None
             }
         };
-        let in_reply_to = answered(&self.turn.asked, &utterance.target, destination);
+        let in_reply_to = answered(&self.asked, &utterance.target, destination);
+        utterance.target = self.desk.heard.in_thread(utterance.target, destination);
         let limit = context.limits.max_json_bytes.min(limits::JSON_BYTES);
         let names = attachment_names(&utterance.files).map_err(TurnError::Failed)?;
         let Utterance { content, target, files } = utterance;
@@ -316,7 +343,7 @@ impl<'a> Report<'a> {
     fn blank(&mut self, target: &Target, is_final: bool, in_reply_to: Option<u64>) -> Result<OutMessage, TurnError> {
         let incarnation = self.desk.gate.incarnation();
         let number = self.desk.numbers.take(&mut self.desk.memory)?;
-        let seq = self.turn.asked.last().map_or(0, |message| message.seq);
+        let seq = self.asked.last().map_or(0, |message| message.seq);
         let id = OutId::new(format!("{incarnation}-{number}-{seq}")).map_err(TurnError::Failed)?;
         let (kind, content) = Content::Text(String::new()).into_parts();
         let (destination, address) = match target {

@@ -4,17 +4,20 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hearth_wire::{Context, InMessage, OutId};
+use hearth_wire::{Context, InMessage};
 
 use crate::agent::AgentHalf;
+use crate::commands::{self, Command};
+use crate::desk::{Desk, Failure};
 use crate::gate::Gate;
-use crate::host::{HostHalf, ReadError};
+use crate::host::HostHalf;
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
+use crate::outgoing::{Heard, Utterance};
 use crate::prompt::prompt;
 use crate::provider::Drivers;
-use crate::report::{Desk, Report, Turn, TurnError};
+use crate::report::{Report, Turn, TurnError};
 use crate::roots::Start;
 use crate::state::StateBoard;
 use crate::stop::Stop;
@@ -24,6 +27,7 @@ use crate::{beat, life, log, tmp};
 /// Works until something ends it.
 pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     life::hold(start)?;
+    life::heed()?;
     let host = HostHalf::new(&start.roots.session);
     let mut gate = Gate::new(host.clone(), start.incarnation);
     let context = gate.pass()?;
@@ -35,9 +39,15 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
-    let desk = Desk { host: host.clone(), gate, agent, memory, numbers, state };
+    let desk = Desk { host, gate, agent, memory, numbers, state, inbox: Inbox::default(), heard: Heard::default() };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
-    let mut runner = Runner { root, host, inbox: Inbox::default(), drivers, desk };
+    let mut runner = Runner { root, drivers, desk };
+    let Err(stop) = work(&mut runner, &watch);
+    runner.drivers.close();
+    Err(stop)
+}
+
+fn work(runner: &mut Runner, watch: &Watch) -> Result<Infallible, Stop> {
     loop {
         runner.desk.gate.check()?;
         if !runner.step()? {
@@ -51,74 +61,99 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
 struct Runner {
     /// The session's directory.
     root: PathBuf,
-    host: HostHalf,
-    inbox: Inbox,
     drivers: Drivers,
     desk: Desk,
 }
 
 impl Runner {
-    /// Does one turn if something asks for one.
+    /// Does one turn if something asks for one, else hears the provider if it has something to say.
     fn step(&mut self) -> Result<bool, Stop> {
-        let found = self.inbox.look(&self.host, &self.desk.agent)?;
+        let found = self.desk.inbox.look(&self.desk.host, &self.desk.agent)?;
         self.desk.numbers.seen(found.highest);
         for (seq, error) in &found.broken {
-            self.refuse(*seq, error)?;
+            self.desk.refuse(*seq, error)?;
         }
-        let asks = self.inbox.asks();
-        if asks {
+        if self.desk.inbox.asks() {
             self.turn()?;
+            return Ok(true);
         }
-        Ok(asks)
-    }
-
-    /// A message that can never be read is a message that failed: somebody is told.
-    fn refuse(&mut self, seq: u64, error: &ReadError) -> Result<(), Stop> {
-        log::note(format_args!("message {seq} cannot be read: {error}"));
-        self.desk.claim(&[seq])?;
-        self.desk.end(&[seq], Vec::new(), Some(&error.to_string()))?;
-        self.inbox.finish(&[seq]);
-        Ok(())
+        if self.drivers.has_news() {
+            self.between()?;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Takes what waits and ends it, well or badly, with one ack: killed before it, all of it comes back, killed after
     /// it, nothing does.
     fn turn(&mut self) -> Result<(), Stop> {
-        let messages = self.inbox.take();
+        let context = self.desk.gate.pass()?;
+        let provider = context.provider.name.clone();
+        let (messages, later) = commands::cut(self.desk.inbox.take(), &provider);
+        self.desk.inbox.put_back(later);
         let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
         self.desk.claim(&seqs)?;
-        let asked = messages.iter().any(|message| message.trigger);
-        let (out, error) = if asked { self.answer(messages)? } else { (Vec::new(), None) };
-        self.desk.end(&seqs, out, error.as_deref())?;
-        self.inbox.finish(&seqs);
-        Ok(())
-    }
-
-    /// Drives the provider; returns what it answered, or nothing and why it failed.
-    fn answer(&mut self, messages: Vec<InMessage>) -> Result<(Vec<OutId>, Option<String>), Stop> {
+        if !messages.iter().any(|message| message.trigger) {
+            return self.desk.end(&seqs, Vec::new(), None);
+        }
+        let command = commands::of_turn(&messages, &provider);
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
-        let turn = compose(&self.root, context, messages);
-        let mut report = Report::new(&mut self.desk, &turn);
-        let ended = match self.drivers.turn(&turn, &mut report) {
-            Ok(()) => (report.finish()?, None),
-            Err(TurnError::Failed(reason)) => {
-                log::note(format_args!("the turn of message {:?} failed: {reason}", turn.asked.last().map(|m| m.seq)));
-                report.give_up();
-                (Vec::new(), Some(reason))
+        let clears = command == Some(Command::Clear);
+        let mut turn = compose(&self.root, context, messages);
+        if let Some(Command::Native(words)) = command {
+            turn.native = Some(words);
+        }
+        let mut report = Report::new(&mut self.desk, &turn, seqs);
+        let ended = if clears { clear(&mut self.drivers, &mut report) } else { self.drivers.turn(&turn, &mut report) };
+        conclude(report, ended)
+    }
+
+    /// Hears what the provider says though nobody asked.
+    fn between(&mut self) -> Result<(), Stop> {
+        let context = self.desk.gate.pass()?;
+        self.desk.numbers.at_least(context.next_number);
+        let turn = compose(&self.root, context, Vec::new());
+        let mut report = Report::new(&mut self.desk, &turn, Vec::new());
+        match self.drivers.between(&mut report) {
+            Err(TurnError::Stopped(stop)) => Err(stop),
+            Err(TurnError::Failed(reason) | TurnError::Passing(reason, _)) => {
+                log::note(format_args!("something the provider said between turns is lost: {reason}"));
+                Ok(())
             }
-            Err(TurnError::Stopped(stop)) => return Err(stop),
-        };
-        self.desk.state.settle()?;
-        Ok(ended)
+            Ok(()) => Ok(()),
+        }
     }
 }
 
+/// Ends what the provider has not ended itself.
+fn conclude(mut report: Report<'_>, ended: Result<(), TurnError>) -> Result<(), Stop> {
+    let outcome = match ended {
+        Ok(()) => Ok(()),
+        Err(TurnError::Failed(error)) => Err(Failure { error, retry: None }),
+        Err(TurnError::Passing(error, retry)) => Err(Failure { error, retry: Some(retry) }),
+        Err(TurnError::Stopped(stop)) => return Err(stop),
+    };
+    let ended = if report.is_open() { report.end_part(outcome) } else { Ok(()) };
+    report.leave();
+    match ended {
+        Err(TurnError::Stopped(stop)) => Err(stop),
+        _ => Ok(()),
+    }
+}
+
+/// The conversation is forgotten for good before anybody is told so.
+fn clear(drivers: &mut Drivers, report: &mut Report<'_>) -> Result<(), TurnError> {
+    report.remember(None)?;
+    drivers.close();
+    report.answer(Utterance::reply("Session cleared."))
+}
+
 /// What a turn is about: everything that asks, and the newest of what only tells.
-fn compose(root: &Path, context: Context, messages: Vec<InMessage>) -> Turn {
+pub(crate) fn compose(root: &Path, context: Context, messages: Vec<InMessage>) -> Turn {
     let (asked, mut background): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| message.trigger);
     let most = usize::try_from(context.limits.max_prompt_messages).unwrap_or(usize::MAX);
     background.drain(..background.len().saturating_sub(most));
     let prompt = prompt(root, &context, &background, &asked);
-    Turn { context, background, asked, prompt }
+    Turn { context, background, asked, prompt, native: None }
 }

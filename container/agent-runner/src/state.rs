@@ -42,9 +42,21 @@ impl StateBoard {
 
     /// A tool starts; `call` is how its end will name it.
     pub(crate) fn tool_started(&mut self, call: &str, name: &str, timeout_ms: Option<u64>) -> Result<(), Error> {
-        let tool = Tool { name: name.to_owned(), timeout_ms, started_at: now_iso() };
-        self.tools.push((call.to_owned(), tool));
+        let known = self.tools.iter_mut().find(|(known, _)| known == call);
+        match known {
+            // Announced before: the provider says more than once that it starts.
+            Some((_, tool)) => tool.timeout_ms = timeout_ms.or(tool.timeout_ms),
+            None => {
+                let tool = Tool { name: name.to_owned(), timeout_ms, started_at: now_iso() };
+                self.tools.push((call.to_owned(), tool));
+            }
+        }
         self.tools_changed()
+    }
+
+    /// The tool the file names.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        self.state.tool.as_ref().map(|tool| tool.name.as_str())
     }
 
     pub(crate) fn tool_ended(&mut self, call: &str) -> Result<(), Error> {

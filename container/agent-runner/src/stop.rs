@@ -16,6 +16,9 @@ pub enum Stop {
         /// The incarnation that may work.
         named: u32,
     },
+    /// It was asked to end (SIGTERM): what it had claimed comes back to the next incarnation.
+    #[error("asked to stop")]
+    Asked,
     /// It cannot go on; the host starts another incarnation.
     #[error(transparent)]
     Broken(#[from] Error),

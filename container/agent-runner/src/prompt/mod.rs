@@ -11,7 +11,6 @@ mod other;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use hearth_wire::{Address, AlreadySent, Context, DestinationTarget, InMessage};
@@ -121,36 +120,6 @@ fn already_sent(sent: &[AlreadySent]) -> Option<String> {
     let note = "You were interrupted in this turn. This was already delivered and must not be sent again:";
     let said = said.collect::<Vec<_>>().join("\n");
     (!sent.is_empty()).then(|| format!("<already_sent>\n{note}\n{said}\n</already_sent>"))
-}
-
-/// What the agent must know before any message: who it is and how its words find their way.
-pub(crate) fn instructions(context: &Context) -> String {
-    let mut text = String::new();
-    if !context.agent_name.is_empty() {
-        text = format!("Your name is {}.\n\n", context.agent_name);
-    }
-    text.push_str(
-        "What you write as your final text is sent to the chat the messages came from. \
-         To send something to another place, put it in a block: <message to=\"NAME\">TEXT</message>. \
-         Text in <internal> blocks is sent to nobody.\n",
-    );
-    if context.destinations.is_empty() {
-        text.push_str("There is no other place you can write to.");
-        return text;
-    }
-    text.push_str("Places you can write to:");
-    for destination in &context.destinations {
-        let display = destination.display.as_deref().filter(|display| *display != destination.name);
-        let shown = display.map(|display| format!(" ({display})")).unwrap_or_default();
-        let kind = match &destination.target {
-            DestinationTarget::Channel { .. } => "",
-            DestinationTarget::Agent { .. } => ", an agent",
-        };
-        if write!(text, "\n- {}{shown}{kind}", destination.name).is_err() {
-            // Writing to a string cannot fail.
-        }
-    }
-    text
 }
 
 /// The text every channel's messages have; empty if there is none.

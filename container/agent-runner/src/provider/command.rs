@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hearth_wire::{Address, OutId, OutKind};
+use hearth_wire::{Address, OutId, OutKind, Retry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Provider, environment};
+use crate::addendum::instructions;
 use crate::child::{Heard, Launch, LineProcess};
+use crate::desk::Failure;
 use crate::log;
 use crate::outgoing::{Attachment, Content, Source, Target, Utterance};
-use crate::prompt::instructions;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 
@@ -60,6 +61,8 @@ enum Line {
     Done,
     Error {
         message: String,
+        #[serde(default)]
+        retry: Option<Retry>,
     },
 }
 
@@ -96,11 +99,12 @@ fn yes() -> bool {
     true
 }
 
-impl Program {
-    pub(crate) fn new(roots: Roots) -> Self {
-        Self { roots, running: None }
-    }
+/// One that is not started yet.
+pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
+    Box::new(Program { roots: roots.clone(), running: None })
+}
 
+impl Program {
     /// The program, started if it does not run or runs as something else.
     fn running(&mut self, launch: Launch) -> Result<Running, String> {
         if let Some(mut running) = self.running.take().filter(|running| running.launch == launch)
@@ -136,7 +140,7 @@ impl Provider for Program {
                 Heard::Line(line) => {
                     if let Some(outcome) = take(&line, report, &self.roots.group, &mut running.asked)? {
                         self.running = Some(running);
-                        return outcome.map_err(TurnError::Failed);
+                        return outcome.map_err(TurnError::from);
                     }
                 }
             }
@@ -194,7 +198,7 @@ fn take(
     report: &mut Report<'_>,
     dir: &Path,
     asked: &mut BTreeMap<OutId, String>,
-) -> Result<Option<Result<(), String>>, TurnError> {
+) -> Result<Option<Result<(), Failure>>, TurnError> {
     report.progress()?;
     let Some(line) = parse(line) else { return Ok(None) };
     match line {
@@ -209,7 +213,7 @@ fn take(
             drop(asked.insert(report.ask(content, &target(to, address))?, id));
         }
         Line::Request(_) => {
-            return Ok(Some(Err("the agent's program asked for something that is no object".to_owned())));
+            return Ok(Some(Err(Failure::lasting("the agent's program asked for something that is no object"))));
         }
         Line::Progress => {}
         Line::Tool { name, timeout_ms, id } => {
@@ -219,7 +223,7 @@ fn take(
         Line::ToolDone { id: None } => report.tools_ended()?,
         Line::Continuation { value } => report.remember(value.as_deref())?,
         Line::Done => return Ok(Some(Ok(()))),
-        Line::Error { message } => return Ok(Some(Err(message))),
+        Line::Error { message, retry } => return Ok(Some(Err(Failure { error: message, retry }))),
     }
     Ok(None)
 }

@@ -22,6 +22,7 @@
 //! | `!prompt` | answers the prompt |
 //! | `!silence` | no answer for the rest |
 //! | `!fail TEXT` | the turn fails with this error |
+//! | `!retry JSON TEXT` | the same, and may be tried again as `{"rate_limited":…,"after_ms":…}` says |
 //! | `!exit CODE` | the process ends with this code |
 //! | `!abort` | the process dies as if killed |
 //! | `!hang` | never ends, without progress |
@@ -39,12 +40,18 @@ use crate::clock::Stopwatch;
 use crate::outgoing::{Attachment, Content, Source, Target, Utterance};
 use crate::prompt::text_of;
 use crate::report::{Report, Turn, TurnError};
+use crate::roots::Roots;
 
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The provider; it has no state.
 #[derive(Debug)]
 pub(crate) struct Echo;
+
+/// One of them.
+pub(super) fn open(_roots: &Roots) -> Box<dyn Provider> {
+    Box::new(Echo)
+}
 
 impl Provider for Echo {
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
@@ -87,6 +94,11 @@ fn obey(directive: &str, turn: &Turn, report: &mut Report<'_>) -> Result<(), Tur
         }
         "tool" => tool(rest, report),
         "fail" => Err(TurnError::Failed(rest.to_owned())),
+        "retry" => {
+            let (retry, error) = two(rest)?;
+            let retry = serde_json::from_str(retry).map_err(|error| misread(retry, &error))?;
+            Err(TurnError::Passing(error.to_owned(), retry))
+        }
         "exit" => std::process::exit(i32::try_from(number(rest)?).unwrap_or(1)),
         "abort" => {
             crate::life::die();

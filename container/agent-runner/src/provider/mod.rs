@@ -13,6 +13,39 @@ use crate::roots::Roots;
 pub(crate) trait Provider {
     /// Works on one turn and says everything through `report`. While it waits, it calls [`Report::check`].
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError>;
+
+    /// Whether something came from it, or is going on in it, though no turn runs. Does not wait.
+    fn has_news(&mut self) -> bool {
+        false
+    }
+
+    /// Hears it between turns, for a moment.
+    fn between(&mut self, _report: &mut Report<'_>) -> Result<(), TurnError> {
+        Ok(())
+    }
+
+    /// Ends it in order.
+    fn close(self: Box<Self>) {}
+}
+
+/// One kind of provider.
+struct Entry {
+    name: &'static str,
+    /// Whether commands like `/compact` mean something to it.
+    takes_commands: bool,
+    open: fn(&Roots) -> Box<dyn Provider>,
+}
+
+/// All there are: another one is a file and a line here.
+const REGISTRY: [Entry; 3] = [
+    Entry { name: "claude", takes_commands: true, open: claude::open },
+    Entry { name: "command", takes_commands: false, open: command::open },
+    Entry { name: "echo", takes_commands: false, open: echo::open },
+];
+
+/// Whether commands like `/compact` mean something to this provider.
+pub(crate) fn takes_commands(name: &str) -> bool {
+    REGISTRY.iter().any(|entry| entry.name == name && entry.takes_commands)
 }
 
 /// The provider in use. It lives through turns until the context asks for another one.
@@ -29,22 +62,41 @@ impl Drivers {
     /// Lets the provider that the context names work on a turn.
     pub(crate) fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
         let wanted = &turn.context.provider;
-        let mut driver = match self.current.take() {
-            Some((known, driver)) if known == *wanted => driver,
-            _ => open(&turn.context, &self.roots).map_err(TurnError::Failed)?,
+        if self.current.as_ref().is_some_and(|(known, _)| known != wanted) {
+            self.close();
+        }
+        let (_, driver) = match &mut self.current {
+            Some(current) => current,
+            none => none.insert((wanted.clone(), open(&wanted.name, &self.roots).map_err(TurnError::Failed)?)),
         };
-        let outcome = driver.turn(turn, report);
-        self.current = Some((wanted.clone(), driver));
-        outcome
+        driver.turn(turn, report)
+    }
+
+    /// Whether the provider has something to say between turns.
+    pub(crate) fn has_news(&mut self) -> bool {
+        self.current.as_mut().is_some_and(|(_, driver)| driver.has_news())
+    }
+
+    /// Hears it.
+    pub(crate) fn between(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        self.current.as_mut().map_or(Ok(()), |(_, driver)| driver.between(report))
+    }
+
+    /// Ends the provider in use; the next turn starts it again.
+    pub(crate) fn close(&mut self) {
+        if let Some((_, driver)) = self.current.take() {
+            driver.close();
+        }
     }
 }
 
-fn open(context: &Context, roots: &Roots) -> Result<Box<dyn Provider>, String> {
-    match context.provider.name.as_str() {
-        "echo" => Ok(Box::new(echo::Echo)),
-        "claude" => Ok(Box::new(claude::Claude::new(roots.clone()))),
-        "command" => Ok(Box::new(command::Program::new(roots.clone()))),
-        other => Err(format!("there is no provider {other:?}; set the agent's provider to echo, command or claude")),
+fn open(name: &str, roots: &Roots) -> Result<Box<dyn Provider>, String> {
+    match REGISTRY.iter().find(|entry| entry.name == name) {
+        Some(entry) => Ok((entry.open)(roots)),
+        None => {
+            let names = REGISTRY.map(|entry| entry.name).join(", ");
+            Err(format!("Unknown provider: {name}. Registered: {names}; set the agent's provider to one of them"))
+        }
     }
 }
 
@@ -61,4 +113,19 @@ fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> 
         env.push(("TZ", zone.variable()));
     }
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_are_found_by_name() {
+        let roots = Roots::default();
+        for name in ["claude", "command", "echo"] {
+            assert!(open(name, &roots).is_ok(), "{name}");
+        }
+        let refused = open("bogus", &roots).err().unwrap();
+        assert!(refused.starts_with("Unknown provider: bogus. Registered: claude, command, echo"), "{refused}");
+    }
 }

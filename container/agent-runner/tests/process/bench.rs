@@ -50,6 +50,12 @@ impl Runner {
         self.child.wait().unwrap();
     }
 
+    /// Asks the runner alone to end.
+    pub(crate) fn ask_to_stop(&self) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)
+            .unwrap();
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         wait_for("the runner to end", || self.child.try_wait().unwrap())
     }
@@ -244,6 +250,11 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// What time it is, to measure with.
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 /// Asks again and again until there is an answer.

@@ -9,7 +9,7 @@ use crate::bench::{Bench, Runner, names, wait_for};
 use crate::fake_api::FakeApi;
 
 /// A session whose agent is the CLI; `None` if there is no CLI here.
-fn bench() -> Option<(Bench, FakeApi)> {
+pub(crate) fn bench() -> Option<(Bench, FakeApi)> {
     let installed = "target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let binary = crate::bench::variable("HEARTH_TEST_CLAUDE").map_or_else(|| workspace.join(installed), PathBuf::from);
@@ -23,14 +23,14 @@ fn bench() -> Option<(Bench, FakeApi)> {
     Some((bench, FakeApi::start()))
 }
 
-fn start(bench: &Bench, api: &FakeApi) -> Runner {
+pub(crate) fn start(bench: &Bench, api: &FakeApi) -> Runner {
     bench.start_with(|command| {
         command.env("ANTHROPIC_BASE_URL", api.url()).env("ANTHROPIC_API_KEY", "sk-ant-test").env("LANG", "C.UTF-8");
         command.env("CLAUDE_CODE_MAX_RETRIES", "1");
     })
 }
 
-fn conversation(bench: &Bench) -> Option<String> {
+pub(crate) fn conversation(bench: &Bench) -> Option<String> {
     bench.read::<SessionFile>("agent/session.json")?.continuations.get("claude").cloned()
 }
 
@@ -87,7 +87,7 @@ fn a_kill_in_the_middle_of_a_tool_brings_the_message_back() {
 #[test]
 fn a_lost_conversation_begins_anew_without_a_word() {
     let Some((bench, api)) = bench() else { return };
-    for (seq, lost) in [(2, "00000000-0000-4000-8000-000000000000"), (4, "not-a-uuid")] {
+    for (seq, lost) in [(2, "00000000-0000-4000-8000-000000000000"), (4, "not-a-uuid"), (6, ""), (8, "a b")] {
         let continuations = [("claude".to_owned(), lost.to_owned())].into();
         bench.place("agent/session.json", &SessionFile { v: 1, incarnation: 1, epoch: 0, continuations });
         bench.say(seq, "[[say here I am]]");
@@ -96,6 +96,21 @@ fn a_lost_conversation_begins_anew_without_a_word() {
         assert_ne!(conversation(&bench).unwrap(), lost);
         runner.kill();
     }
+}
+
+/// The CLI announces a conversation before it exists; a runner that believed it could not go on.
+#[test]
+fn a_kill_before_the_first_answer_leaves_no_conversation_behind() {
+    let Some((mut bench, api)) = bench() else { return };
+    bench.say(2, "[[delay 3000]] [[say noted]]");
+    let mut runner = start(&bench, &api);
+    wait_for("the API to be asked", || (!api.requests().is_empty()).then_some(()));
+    runner.kill();
+    assert_eq!(conversation(&bench), None);
+    bench.next_incarnation();
+    let _runner = start(&bench, &api);
+    assert_eq!(bench.texts(2), ["noted"]);
+    assert!(conversation(&bench).is_some());
 }
 
 #[test]

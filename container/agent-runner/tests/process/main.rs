@@ -5,6 +5,12 @@ mod bench;
 #[cfg(test)]
 mod claude;
 #[cfg(test)]
+mod claude_commands;
+#[cfg(test)]
+mod claude_midturn;
+#[cfg(test)]
+mod claude_trouble;
+#[cfg(test)]
 mod confined;
 #[cfg(test)]
 mod crashes;

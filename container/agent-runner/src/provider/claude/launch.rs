@@ -3,26 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 
 use hearth_wire::{Context, McpServer};
 use serde_json::{Map, Value, json};
 
+use super::control::SERVER;
+use super::hooks::NEVER;
 use crate::child::Launch;
+use crate::log;
 use crate::provider::environment;
 use crate::roots::Roots;
-
-/// Tools that Hearth has its own way for, or that need a person in front of the terminal.
-const NEVER: [&str; 9] = [
-    "CronCreate",
-    "CronDelete",
-    "CronList",
-    "ScheduleWakeup",
-    "AskUserQuestion",
-    "EnterPlanMode",
-    "ExitPlanMode",
-    "EnterWorktree",
-    "ExitWorktree",
-];
 
 /// Variables that make it predictable. One that the agent's configuration sets already stays as it is.
 const QUIET: [(&str, &str); 9] = [
@@ -80,6 +71,7 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     argv.push(format!("--disallowedTools={}", blocked.collect::<Vec<_>>().join(",")));
     argv.extend(provider.model.iter().map(|model| format!("--model={model}")));
     argv.extend(provider.effort.iter().map(|effort| format!("--effort={effort}")));
+    argv.extend(additional_dirs(roots).iter().map(|dir| format!("--add-dir={}", dir.display())));
     let mut env = environment(context, roots);
     if !context.mcp_servers.is_empty() {
         argv.push(format!("--mcp-config={}", servers(&context.mcp_servers)));
@@ -98,11 +90,22 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] }
 }
 
+/// Directories beside the working directory whose files and instructions the agent sees.
+fn additional_dirs(_roots: &Roots) -> Vec<PathBuf> {
+    Vec::new()
+}
+
 /// Servers of tools as the CLI takes them. It puts values of its own environment in the place of `${NAME}`, so that no
 /// secret is among its arguments; what should stay as it is must not look like that.
 fn servers(servers: &[McpServer]) -> Value {
     let mut all = Map::new();
     for McpServer { name, command, args, env, secret_env } in servers {
+        if name == SERVER {
+            log::note(format_args!(
+                "the server of tools {name} is not started: its name is that of Hearth's own tools"
+            ));
+            continue;
+        }
         let secrets = secret_env.iter().map(|(name, variable)| (name.clone(), format!("${{{variable}}}")));
         let env: BTreeMap<String, String> = env.clone().into_iter().chain(secrets).collect();
         all.insert(name.clone(), json!({"type": "stdio", "command": command, "args": args, "env": env}));
@@ -120,7 +123,7 @@ pub(crate) fn with_conversation(base: &Launch, conversation: &Conversation) -> L
 }
 
 /// A random UUID (version 4).
-fn new_id() -> io::Result<String> {
+pub(super) fn new_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);

@@ -1,18 +1,36 @@
 //! What the CLI's lines mean. Pure; the order of their keys is not fixed and unknown types come with every version.
 
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use super::hooks::declared_timeout;
 
 /// The parts of a line the runner acts upon.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Line {
+pub(super) enum Line {
+    /// A turn begins; the CLI's version.
+    Init(String),
     /// The model said something or calls tools.
     Assistant { session: Option<String>, calls: Vec<Call> },
     /// Tools ended; their calls.
     ToolResults(Vec<String>),
-    /// The turn is over.
-    Result { session: Option<String>, outcome: Result<String, String> },
-    /// The CLI wants an answer of the runner; the id of its request.
-    Asks(String),
+    /// A turn is over.
+    Result { session: Option<String>, outcome: Result<String, Complaint> },
+    /// The CLI has a message it was given, and will say when it takes it.
+    Queued,
+    /// It took it, and works on it from here on.
+    Took(String),
+    /// Whether it works on something at all.
+    Busy(bool),
+    /// The conversation was shortened; how many tokens it had.
+    Compacted(Option<u64>),
+    /// The API did not answer and is asked again: the status, and what it is called.
+    Retries { status: Option<u64>, error: String },
+    /// There is no more to be had before this time, in seconds since 1970.
+    Exhausted { until: Option<u64> },
+    /// The CLI wants an answer: the id of its request, and the request.
+    Asks(String, Value),
+    /// It does not want it any more.
+    Withdraws(String),
     /// Anything else: a sign of life.
     Other,
     /// Not JSON.
@@ -21,56 +39,72 @@ pub(crate) enum Line {
 
 /// A tool that is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) timeout_ms: Option<u64>,
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) timeout_ms: Option<u64>,
 }
 
-pub(crate) fn parse(line: &str) -> Line {
-    let Ok(line) = serde_json::from_str::<Value>(line) else { return Line::Noise };
+/// Why a turn failed, in the words of the CLI, and the status of the API's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Complaint {
+    pub(super) text: String,
+    pub(super) status: Option<u64>,
+}
+
+pub(super) fn parse(line: &str) -> Line {
+    let Ok(mut line) = serde_json::from_str::<Value>(line) else { return Line::Noise };
     match text(&line, "type") {
         "assistant" => {
             Line::Assistant { session: session(&line), calls: blocks(&line, "tool_use").map(call).collect() }
         }
         "user" => Line::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect()),
         "result" => Line::Result { session: session(&line), outcome: outcome(&line) },
-        "control_request" => Line::Asks(text(&line, "request_id").to_owned()),
+        "command_lifecycle" if text(&line, "state") == "started" => Line::Took(text(&line, "command_uuid").to_owned()),
+        "command_lifecycle" if text(&line, "state") == "queued" => Line::Queued,
+        "system" => system(&line),
+        "rate_limit_event" => rate_limit(&line),
+        "control_request" => {
+            let id = text(&line, "request_id").to_owned();
+            Line::Asks(id, line.get_mut("request").map(Value::take).unwrap_or_default())
+        }
+        "control_cancel_request" => Line::Withdraws(text(&line, "request_id").to_owned()),
         _ => Line::Other,
     }
 }
 
-/// A turn's message for the CLI.
-pub(crate) fn user(prompt: &str) -> String {
-    let message = json!({"role": "user", "content": prompt});
-    json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": ""}).to_string()
+fn system(line: &Value) -> Line {
+    match text(line, "subtype") {
+        "init" => Line::Init(text(line, "claude_code_version").to_owned()),
+        "session_state_changed" => Line::Busy(text(line, "state") == "running"),
+        "compact_boundary" => Line::Compacted(line.pointer("/compact_metadata/pre_tokens").and_then(Value::as_u64)),
+        "api_retry" => Line::Retries { status: number(line, "error_status"), error: text(line, "error").to_owned() },
+        _ => Line::Other,
+    }
 }
 
-/// The first line for the CLI. The instructions replace those a resumed conversation began with.
-pub(crate) fn initialize(instructions: &str) -> String {
-    let request = json!({"subtype": "initialize", "appendSystemPrompt": instructions, "systemPromptSnapshot": false});
-    json!({"type": "control_request", "request_id": "hearth-initialize", "request": request}).to_string()
+fn rate_limit(line: &Value) -> Line {
+    let info = line.get("rate_limit_info").unwrap_or(line);
+    match text(info, "status") {
+        "rejected" => Line::Exhausted { until: number(info, "resetsAt") },
+        _ => Line::Other,
+    }
 }
 
-/// Says no to a request, so that the CLI does not wait for ever.
-pub(crate) fn refusal(request_id: &str) -> String {
-    let response = json!({"subtype": "error", "request_id": request_id, "error": "not supported"});
-    json!({"type": "control_response", "response": response}).to_string()
-}
-
-/// Whether an error says that the conversation to resume does not exist. Versions say it differently; each text was
-/// seen with a missing, an empty or a malformed conversation.
-pub(crate) fn is_unknown_conversation(error: &str) -> bool {
+/// Whether an error says that the conversation to resume does not exist, or that the id of a new one is taken. Versions
+/// say it differently; each text was seen with a missing, an empty or a malformed conversation.
+pub(super) fn is_unknown_conversation(error: &str) -> bool {
     let error = error.to_lowercase();
     let follows = |first: &str, second: &str| error.split_once(first).is_some_and(|(_, rest)| rest.contains(second));
     error.contains("no conversation found")
         || error.contains("--resume requires a valid session id")
         || follows("enoent", ".jsonl")
         || follows("session", "not found")
+        || follows("session id", "is already in use")
 }
 
 /// Errors come as a successful result, too: only `is_error` tells.
-fn outcome(line: &Value) -> Result<String, String> {
+fn outcome(line: &Value) -> Result<String, Complaint> {
     let said = text(line, "result").to_owned();
     if line.get("is_error").and_then(Value::as_bool) != Some(true) {
         return Ok(said);
@@ -80,13 +114,12 @@ fn outcome(line: &Value) -> Result<String, String> {
     if errors.is_empty() {
         errors.push(text(line, "subtype"));
     }
-    Err(errors.join("; "))
+    Err(Complaint { text: errors.join("; "), status: number(line, "api_error_status") })
 }
 
 fn call(block: &Value) -> Call {
-    let timeout = block.get("input").and_then(|input| input.get("timeout")).and_then(Value::as_u64);
     let name = text(block, "name").to_owned();
-    let timeout_ms = timeout.filter(|_| name == "Bash");
+    let timeout_ms = block.get("input").and_then(|input| declared_timeout(&name, input));
     Call { id: text(block, "id").to_owned(), name, timeout_ms }
 }
 
@@ -99,19 +132,25 @@ fn blocks<'a>(line: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a V
     content.into_iter().flatten().filter(move |block| text(block, "type") == kind)
 }
 
+fn number(value: &Value, field: &str) -> Option<u64> {
+    value.get(field).and_then(Value::as_u64)
+}
+
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or("")
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn tools_and_their_ends_are_seen() {
         let call = r#"{"message":{"content":[{"type":"text","text":"x"},
             {"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls","timeout":5000}},
-            {"type":"tool_use","id":"t2","name":"Read","input":{"timeout":1}}]},"session_id":"s","type":"assistant"}"#;
+            {"type":"tool_use","id":"t2","name":"Read","input":{}}]},"session_id":"s","type":"assistant"}"#;
         let calls = [("t1", "Bash", Some(5000)), ("t2", "Read", None)].map(|(id, name, timeout_ms)| Call {
             id: id.to_owned(),
             name: name.to_owned(),
@@ -125,16 +164,19 @@ mod tests {
 
     #[test]
     fn is_error_decides_and_not_the_subtype() {
-        for (line, expected) in [
-            (r#"{"type":"result","subtype":"success","is_error":false,"result":"42"}"#, Ok("42")),
+        let complaint = |text: &str, status| Err(Complaint { text: text.to_owned(), status });
+        for (line, outcome) in [
+            (r#"{"type":"result","subtype":"success","is_error":false,"result":"42"}"#, Ok("42".to_owned())),
             (
-                r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400"}"#,
-                Err("API Error: 400"),
+                r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400","api_error_status":400}"#,
+                complaint("API Error: 400", Some(400)),
             ),
-            (r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["a","b"]}"#, Err("a; b")),
-            (r#"{"type":"result","subtype":"error_max_turns","is_error":true}"#, Err("error_max_turns")),
+            (
+                r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["a","b"]}"#,
+                complaint("a; b", None),
+            ),
+            (r#"{"type":"result","subtype":"error_max_turns","is_error":true}"#, complaint("error_max_turns", None)),
         ] {
-            let outcome = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(parse(line), Line::Result { session: None, outcome }, "{line}");
         }
     }
@@ -146,6 +188,7 @@ mod tests {
             "Error: --resume requires a valid session ID or session title when used with --print. Usage: …",
             "ENOENT: no such file or directory, open '/h/.claude/projects/x/1.jsonl'",
             "Session 1234 was not found",
+            "Error: Session ID 00000000-0000-4000-8000-000000000000 is already in use.",
         ] {
             assert!(is_unknown_conversation(error), "{error}");
         }
@@ -156,8 +199,40 @@ mod tests {
 
     #[test]
     fn other_lines_are_signs_of_life() {
-        assert_eq!(parse(r#"{"type":"system","subtype":"init"}"#), Line::Other);
-        assert_eq!(parse(r#"{"type":"control_request","request_id":"r"}"#), Line::Asks("r".to_owned()));
-        assert_eq!(parse("Warning: x"), Line::Noise);
+        for (line, expected) in [
+            (r#"{"type":"system","subtype":"status"}"#, Line::Other),
+            (r#"{"type":"system","subtype":"init","claude_code_version":"2.1.329"}"#, Line::Init("2.1.329".to_owned())),
+            (
+                r#"{"type":"control_request","request_id":"r","request":{"subtype":"x"}}"#,
+                Line::Asks("r".to_owned(), json!({"subtype": "x"})),
+            ),
+            (r#"{"type":"control_request","request_id":"r"}"#, Line::Asks("r".to_owned(), Value::Null)),
+            (r#"{"type":"control_cancel_request","request_id":"r"}"#, Line::Withdraws("r".to_owned())),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"queued"}"#, Line::Queued),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"completed"}"#, Line::Other),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"started"}"#, Line::Took("u".to_owned())),
+            (r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#, Line::Busy(false)),
+            (
+                r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":19146}}"#,
+                Line::Compacted(Some(19_146)),
+            ),
+            (
+                r#"{"type":"system","subtype":"api_retry","error_status":null,"error":"unknown"}"#,
+                Line::Retries { status: None, error: "unknown".to_owned() },
+            ),
+            (
+                r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":17}}"#,
+                Line::Exhausted { until: Some(17) },
+            ),
+            (
+                r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":17}}"#,
+                Line::Other,
+            ),
+            ("[1]", Line::Other),
+            ("Warning: x", Line::Noise),
+            ("", Line::Noise),
+        ] {
+            assert_eq!(parse(line), expected, "{line}");
+        }
     }
 }

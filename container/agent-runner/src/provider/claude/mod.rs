@@ -1,162 +1,122 @@
-//! `claude`: the Claude Code CLI, driven over its JSON lines. One process lives through turns; each turn is one user
-//! message and ends with the CLI's `result` line.
+//! `claude`: the Claude Code CLI, driven over its JSON lines. One process lives through turns.
 //!
-//! The id of the conversation is stored at the first line that proves that it exists on disk (an assistant's or a good
-//! result): the CLI announces it earlier, but a process that is killed then leaves no conversation behind.
+//! ```text
+//!   launch ─> process ─ lines ─> session ─> report      hooks: which tools, how long     dispatch: whom a text is for
+//!                  ^                │                    covered: what a result is about  trouble: what an error means
+//!                  └─── control ────┘                    compaction: before it forgets
+//! ```
+//!
+//! * A turn is one user message; what arrives meanwhile is given to the CLI as well, and each result ends what it covers.
+//! * The id of the conversation is stored at the first line that proves that it exists on disk (an assistant's or a good
+//!   result): the CLI announces it earlier, but a process that is killed then leaves no conversation behind.
+//! * The CLI asks the runner before it uses a tool, and for what the server `nanoclaw` offers (`crate::tools`).
 
-mod addressed;
+mod compaction;
+mod control;
+mod covered;
+mod dispatch;
+mod hooks;
 mod launch;
 mod lines;
+mod session;
+mod trouble;
+mod turns;
 
-use std::time::Duration;
-
-use self::addressed::addressed;
+use self::covered::What;
 use self::launch::Conversation;
-use self::lines::Line;
+use self::session::Session;
+use self::turns::Attempt;
 use super::Provider;
-use crate::child::{Heard, Launch, LineProcess};
-use crate::prompt::instructions;
+use crate::addendum::instructions;
+use crate::child::LineProcess;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 use crate::{env, log};
 
-const SLICE: Duration = Duration::from_millis(200);
-
 /// The CLI, once it runs.
 #[derive(Debug)]
-pub(crate) struct Claude {
+struct Claude {
     roots: Roots,
-    running: Option<Running>,
+    running: Option<Session>,
 }
 
-#[derive(Debug)]
-struct Running {
-    /// What it was started for; a change of the context asks for another process.
-    base: Launch,
-    instructions: String,
-    process: LineProcess,
-    /// It was asked to resume a conversation and has not shown yet that it could.
-    resuming: bool,
-}
-
-/// How an attempt at a turn ended.
-enum Attempt {
-    Answered(String),
-    Failed(String),
-    /// The conversation to resume does not exist.
-    Unknown,
+/// One that is not started yet.
+pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
+    Box::new(Claude { roots: roots.clone(), running: None })
 }
 
 impl Claude {
-    pub(crate) fn new(roots: Roots) -> Self {
-        Self { roots, running: None }
-    }
-
     /// The process for this turn: the one that runs, if it still is what the context asks for.
-    fn running(&mut self, turn: &Turn, known: Option<String>) -> Result<Running, String> {
+    fn session(&mut self, turn: &Turn, known: Option<String>) -> Result<Session, String> {
         let base = launch::base(&turn.context, &self.roots, &env::is_set);
         let instructions = instructions(&turn.context);
         if let Some(mut running) = self.running.take() {
-            if running.base == base && running.instructions == instructions && running.process.is_alive() {
+            if running.serves(&base, &instructions) {
                 return Ok(running);
             }
-            running.process.close();
+            running.close();
         }
         let conversation = Conversation::choose(known).map_err(|error| format!("no id for a conversation: {error}"))?;
         let launch = launch::with_conversation(&base, &conversation);
         let process = LineProcess::start(&launch, &self.roots.group)?;
-        process.tell(lines::initialize(&instructions));
-        let resuming = matches!(conversation, Conversation::Resumed(_));
-        Ok(Running { base, instructions, process, resuming })
+        process.tell(control::initialize(&instructions));
+        Ok(Session::new((base, instructions), process, self.roots.clone()))
     }
 
     fn attempt(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
-        let mut running = self.running(turn, report.continuation()).map_err(TurnError::Failed)?;
-        running.finish_last_turn(report)?;
-        running.process.tell(lines::user(&turn.prompt));
-        loop {
-            report.check()?;
-            let line = match running.process.hear(SLICE) {
-                Heard::Nothing => continue,
-                Heard::Gone(how) if running.resuming && lines::is_unknown_conversation(&how) => {
-                    return Ok(Attempt::Unknown);
-                }
-                Heard::Gone(how) => return Ok(Attempt::Failed(format!("the agent CLI {how}"))),
-                Heard::Line(line) => line,
-            };
-            match running.take(&line, report)? {
-                None => {}
-                Some(Err(error)) if running.resuming && lines::is_unknown_conversation(&error) => {
-                    return Ok(Attempt::Unknown);
-                }
-                Some(outcome) => {
-                    self.running = Some(running);
-                    return Ok(outcome.map_or_else(Attempt::Failed, Attempt::Answered));
-                }
+        let mut running = self.session(turn, report.continuation()).map_err(TurnError::Failed)?;
+        running.give(What::Prompt, turn.native.as_ref().unwrap_or(&turn.prompt)).map_err(TurnError::Failed)?;
+        match running.converse(turn, report) {
+            Ok(Attempt::Ended) => self.running = Some(running),
+            Ok(Attempt::Unknown) => return Ok(Attempt::Unknown),
+            Err(TurnError::Stopped(stop)) => {
+                running.interrupt();
+                running.close();
+                return Err(stop.into());
             }
+            // In the middle of a turn that is given up, it cannot be used for the next one.
+            Err(error) => return Err(error),
         }
-    }
-}
-
-impl Running {
-    /// Does what a line asks for; the turn's outcome, if it is over.
-    fn take(&mut self, line: &str, report: &mut Report<'_>) -> Result<Option<Result<String, String>>, TurnError> {
-        report.progress()?;
-        match lines::parse(line) {
-            Line::Assistant { session, calls } => {
-                self.resuming = false;
-                report.remember_some(session)?;
-                for call in calls {
-                    report.tool_started(&call.id, &call.name, call.timeout_ms)?;
-                }
-            }
-            Line::ToolResults(calls) => {
-                for call in calls {
-                    report.tool_ended(&call)?;
-                }
-            }
-            Line::Result { session, outcome } => {
-                if outcome.is_ok() {
-                    self.resuming = false;
-                    report.remember_some(session)?;
-                }
-                return Ok(Some(outcome));
-            }
-            Line::Asks(request) => self.process.tell(lines::refusal(&request)),
-            Line::Other => {}
-            Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are no JSON", line.len())),
-        }
-        Ok(None)
-    }
-
-    /// Hears what came after the last turn's end. A result there is of a turn nobody asked for, such as the end of
-    /// something that ran in the background; it is said at once.
-    fn finish_last_turn(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
-        while let Heard::Line(line) = self.process.hear(Duration::ZERO) {
-            if let Some(Ok(text)) = self.take(&line, report)? {
-                for utterance in addressed(&text) {
-                    report.say(utterance)?;
-                }
-            }
-        }
-        Ok(())
+        Ok(Attempt::Ended)
     }
 }
 
 impl Provider for Claude {
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
-        let mut attempt = self.attempt(turn, report)?;
-        if matches!(attempt, Attempt::Unknown) {
-            log::note("the conversation to resume does not exist any more; a new one begins");
-            report.remember(None)?;
-            attempt = self.attempt(turn, report)?;
+        if matches!(self.attempt(turn, report)?, Attempt::Ended) {
+            return Ok(());
         }
-        match attempt {
-            Attempt::Answered(text) => addressed(&text).into_iter().try_for_each(|utterance| report.answer(utterance)),
-            Attempt::Failed(error) => Err(TurnError::Failed(error)),
+        log::note("the conversation to go on with does not exist any more; a new one begins");
+        report.remember(None)?;
+        match self.attempt(turn, report)? {
+            Attempt::Ended => Ok(()),
             Attempt::Unknown => {
                 Err(TurnError::Failed("the agent CLI resumes a conversation nobody asked for".to_owned()))
             }
+        }
+    }
+
+    fn has_news(&mut self) -> bool {
+        self.running.as_mut().is_some_and(Session::has_news)
+    }
+
+    fn between(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        match running.listen(report) {
+            Ok(true) => self.running = Some(running),
+            Ok(false) => {}
+            Err(error) => {
+                running.interrupt();
+                running.close();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) {
+        if let Some(running) = self.running {
+            running.close();
         }
     }
 }

@@ -1,0 +1,136 @@
+//! What the runner holds for as long as it lives, and the acks it writes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_wire::{Ack, AckStatus, InMessage, OutId, Retry, WIRE_VERSION};
+
+use crate::agent::AgentHalf;
+use crate::clock::{Stopwatch, now_iso};
+use crate::gate::Gate;
+use crate::host::{HostHalf, ReadError};
+use crate::inbox::Inbox;
+use crate::memory::Memory;
+use crate::numbers::Numbers;
+use crate::outgoing::Heard;
+use crate::state::StateBoard;
+use crate::stop::{Error, Stop};
+use crate::{commands, log, secrets};
+
+/// How long a full disk is waited out, and how often it is tried.
+const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
+const FULL_DISK_PAUSE: Duration = Duration::from_millis(500);
+/// Bytes of an error that the host is told.
+const ERROR_BYTES: usize = 4096;
+
+/// What the runner holds for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) host: HostHalf,
+    pub(crate) gate: Gate,
+    pub(crate) agent: Arc<AgentHalf>,
+    pub(crate) memory: Memory,
+    pub(crate) numbers: Numbers,
+    pub(crate) state: StateBoard,
+    pub(crate) inbox: Inbox,
+    pub(crate) heard: Heard,
+}
+
+/// A turn that failed: why, and whether it may be tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) error: String,
+    pub(crate) retry: Option<Retry>,
+}
+
+impl Failure {
+    /// Would fail again.
+    pub(crate) fn lasting(error: impl Into<String>) -> Self {
+        Self { error: error.into(), retry: None }
+    }
+}
+
+impl Desk {
+    /// Writes something of a turn, if this incarnation still may. A full disk is waited out for a while: giving up would
+    /// mean to do the whole turn again.
+    pub(crate) fn write(&mut self, attempt: &mut dyn FnMut(&AgentHalf) -> Result<(), Error>) -> Result<(), Stop> {
+        let waiting = Stopwatch::start();
+        let mut said = false;
+        loop {
+            self.gate.pass()?;
+            match attempt(&self.agent) {
+                Err(error) if error.is_full_disk() && waiting.elapsed() < FULL_DISK_PATIENCE => {
+                    if !said {
+                        log::note(format_args!("{error}; waiting for room"));
+                    }
+                    said = true;
+                    std::thread::sleep(FULL_DISK_PAUSE);
+                }
+                written => return Ok(written?),
+            }
+        }
+    }
+
+    /// Takes messages: each has a claim of its own.
+    pub(crate) fn claim(&mut self, seqs: &[u64]) -> Result<(), Stop> {
+        for seq in seqs {
+            let ack = self.ack(*seq, AckStatus::Processing);
+            self.write(&mut |agent| agent.ack(&ack))?;
+        }
+        Ok(())
+    }
+
+    /// Ends all messages of a turn with one ack, that of the last: well, or badly with an error.
+    pub(crate) fn end(&mut self, seqs: &[u64], out: Vec<OutId>, failure: Option<&Failure>) -> Result<(), Stop> {
+        let Some((last, others)) = seqs.split_last() else { return Ok(()) };
+        let status = if failure.is_some() { AckStatus::Failed } else { AckStatus::Completed };
+        let error = failure.map(|failure| {
+            let text = secrets::redacted(&failure.error);
+            text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(&text).to_owned()
+        });
+        let retry = failure.and_then(|failure| failure.retry);
+        let ack = Ack { out, ends: others.to_vec(), error, retry, ..self.ack(*last, status) };
+        self.write(&mut |agent| agent.ack(&ack))?;
+        self.inbox.finish(seqs);
+        Ok(())
+    }
+
+    /// Claims what has arrived in a turn, if something of it asks: all up to a command, which is a turn of its own.
+    pub(crate) fn arrived(&mut self, provider: &str) -> Result<Option<Vec<InMessage>>, Stop> {
+        let found = self.inbox.look(&self.host, &self.agent)?;
+        self.numbers.seen(found.highest);
+        for (seq, error) in &found.broken {
+            self.refuse(*seq, error)?;
+        }
+        if !self.inbox.asks() {
+            return Ok(None);
+        }
+        let (now, later) = commands::cut(self.inbox.take(), provider);
+        self.inbox.put_back(later);
+        if !now.iter().any(|message| message.trigger) || commands::of_turn(&now, provider).is_some() {
+            self.inbox.put_back(now);
+            return Ok(None);
+        }
+        self.claim(&now.iter().map(|message| message.seq).collect::<Vec<_>>())?;
+        Ok(Some(now))
+    }
+
+    /// A message that can never be read is a message that failed: somebody is told.
+    pub(crate) fn refuse(&mut self, seq: u64, error: &ReadError) -> Result<(), Stop> {
+        log::note(format_args!("message {seq} cannot be read: {error}"));
+        self.claim(&[seq])?;
+        self.end(&[seq], Vec::new(), Some(&Failure::lasting(error.to_string())))
+    }
+
+    /// The session's directory.
+    pub(crate) fn root(&self) -> &Path {
+        self.host.dir().parent().unwrap_or(Path::new("/"))
+    }
+
+    /// An ack that says nothing more.
+    fn ack(&self, seq: u64, status: AckStatus) -> Ack {
+        let (out, ends, incarnation) = (Vec::new(), Vec::new(), self.gate.incarnation());
+        Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, ends, error: None, retry: None }
+    }
+}

@@ -1,0 +1,73 @@
+//! What is written to the CLI: messages, requests of the runner, answers to the CLI's requests. Pure.
+
+use serde_json::{Value, json};
+
+/// The hooks the runner wants to hear of, and the name under which it hears each.
+const HOOKS: [&str; 4] = ["PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact"];
+/// The server of tools that lives in this process.
+pub(super) const SERVER: &str = "nanoclaw";
+
+/// A message of a turn; `uuid` is the name under which the CLI tells what becomes of it.
+pub(super) fn user(text: &str, uuid: &str) -> String {
+    let message = json!({"role": "user", "content": text});
+    json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid}).to_string()
+}
+
+/// The first line. The instructions replace those a resumed conversation began with.
+pub(super) fn initialize(instructions: &str) -> String {
+    let hooks: Value = HOOKS.iter().map(|hook| ((*hook).to_owned(), json!([{"hookCallbackIds": [hook]}]))).collect();
+    request(
+        "hearth-initialize",
+        &json!({
+            "subtype": "initialize",
+            "hooks": hooks,
+            "sdkMcpServers": [SERVER],
+            "appendSystemPrompt": instructions,
+            "systemPromptSnapshot": false,
+        }),
+    )
+}
+
+/// Ends what it does, as a person would with a key.
+pub(super) fn interrupt() -> String {
+    request("hearth-interrupt", &json!({"subtype": "interrupt"}))
+}
+
+fn request(id: &str, request: &Value) -> String {
+    json!({"type": "control_request", "request_id": id, "request": request}).to_string()
+}
+
+/// The answer to a request of the CLI.
+pub(super) fn answer(request_id: &str, answer: &Value) -> String {
+    let response = json!({"subtype": "success", "request_id": request_id, "response": answer});
+    json!({"type": "control_response", "response": response}).to_string()
+}
+
+/// The answer to a message for a server of tools.
+pub(super) fn mcp_answer(request_id: &str, message: &Value) -> String {
+    answer(request_id, &json!({"mcp_response": message}))
+}
+
+/// The CLI wants an answer to messages that ask for none, too.
+pub(super) fn mcp_nothing() -> Value {
+    json!({"jsonrpc": "2.0", "result": {}, "id": 0})
+}
+
+/// Says no to a request, so that the CLI does not wait for ever.
+pub(super) fn refusal(request_id: &str) -> String {
+    let response = json!({"subtype": "error", "request_id": request_id, "error": "not supported"});
+    json!({"type": "control_response", "response": response}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_are_named_after_their_events() {
+        let line: Value = serde_json::from_str(&initialize("be kind")).unwrap();
+        assert_eq!(line["request"]["hooks"]["PreCompact"], json!([{"hookCallbackIds": ["PreCompact"]}]));
+        assert_eq!(line["request"]["sdkMcpServers"], json!(["nanoclaw"]));
+        assert_eq!(line["request"]["systemPromptSnapshot"], false);
+    }
+}

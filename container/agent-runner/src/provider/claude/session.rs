@@ -1,0 +1,216 @@
+//! One running process of the CLI: what its lines ask for, whatever turn they are part of.
+
+use std::path::Path;
+
+use hearth_wire::Context;
+use serde_json::Value;
+
+use super::covered::{Given, What};
+use super::dispatch::Draft;
+use super::lines::{self, Complaint, Line};
+use super::trouble::Signs;
+use super::{compaction, control, hooks, launch};
+use crate::child::{Launch, LineProcess};
+use crate::log;
+use crate::outgoing::Utterance;
+use crate::report::{Report, TurnError};
+use crate::roots::Roots;
+use crate::tools::Server;
+
+/// The version all of this was tried with; versions differ in ways that matter.
+const PINNED: &str = "2.1.329";
+
+/// A running process.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// What it was started for; a change of the context asks for another process.
+    made_for: (Launch, String),
+    pub(super) process: LineProcess,
+    roots: Roots,
+    /// It has shown that its conversation exists.
+    pub(super) is_proved: bool,
+    /// It has begun to work on something.
+    pub(super) has_worked: bool,
+    pub(super) given: Given,
+    pub(super) draft: Option<Draft>,
+    pub(super) signs: Signs,
+    /// It works on something, asked or not.
+    is_busy: bool,
+    tools: Server,
+    /// Messages for the server of tools whose answers will come: their ids, and the CLI's requests.
+    waiting: Vec<(Value, String)>,
+}
+
+/// How a turn of the CLI ended.
+pub(super) type Outcome = Result<String, Complaint>;
+
+impl Session {
+    pub(super) fn new(made_for: (Launch, String), process: LineProcess, roots: Roots) -> Self {
+        Self {
+            made_for,
+            process,
+            roots,
+            is_proved: false,
+            has_worked: false,
+            given: Given::default(),
+            draft: None,
+            signs: Signs::default(),
+            is_busy: false,
+            tools: Server::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether it runs, and as what is asked for.
+    pub(super) fn serves(&mut self, base: &Launch, instructions: &str) -> bool {
+        self.made_for.0 == *base && self.made_for.1 == instructions && self.process.is_alive()
+    }
+
+    /// Gives it a message.
+    pub(super) fn give(&mut self, what: What, text: &str) -> Result<(), String> {
+        let uuid = launch::new_id().map_err(|error| format!("no id for a message: {error}"))?;
+        self.process.tell(control::user(text, &uuid));
+        self.given.give(uuid, what);
+        Ok(())
+    }
+
+    pub(super) fn interrupt(&self) {
+        self.process.tell(control::interrupt());
+    }
+
+    /// Lets it end by itself.
+    pub(super) fn close(self) {
+        self.process.close();
+    }
+
+    /// Whether it has something to say.
+    pub(super) fn has_news(&mut self) -> bool {
+        self.is_at_work() || self.process.has_news()
+    }
+
+    /// Whether something goes on in it, or waits for an answer.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.is_busy || !self.waiting.is_empty()
+    }
+
+    /// Hands over answers of the server of tools that have come. To be called in every pause.
+    pub(super) fn settle(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        for (id, answer) in self.tools.settle(report)? {
+            if let Some(place) = self.waiting.iter().position(|(known, _)| *known == id) {
+                let (_, request) = self.waiting.swap_remove(place);
+                self.process.tell(control::mcp_answer(&request, &answer));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a line asks for; how a turn ended, if that is what it says.
+    pub(super) fn take(&mut self, line: &str, report: &mut Report<'_>) -> Result<Option<Outcome>, TurnError> {
+        report.progress()?;
+        match lines::parse(line) {
+            Line::Init(version) => self.begin(&version),
+            Line::Assistant { session, calls } => {
+                self.is_proved = true;
+                report.remember_some(session)?;
+                for call in calls {
+                    report.tool_started(&call.id, &call.name, call.timeout_ms)?;
+                }
+            }
+            Line::ToolResults(calls) => calls.iter().try_for_each(|call| report.tool_ended(call))?,
+            Line::Result { session, outcome } => {
+                if outcome.is_ok() {
+                    self.is_proved = true;
+                    report.remember_some(session)?;
+                }
+                return Ok(Some(outcome));
+            }
+            Line::Queued => self.given.queued(),
+            Line::Took(uuid) => {
+                if let Some(What::Arrival(id)) = self.given.took(&uuid) {
+                    report.join(id);
+                }
+            }
+            Line::Busy(busy) => self.is_busy = busy,
+            Line::Compacted(tokens) => report.say(Utterance::reply(compaction::notice(tokens)))?,
+            Line::Retries { status, error } => {
+                log::note(format_args!("the model's API is asked again ({status:?}, {error})"));
+                self.signs.retried = status;
+            }
+            Line::Exhausted { until } => {
+                self.signs.exhausted_until = until.and_then(|seconds| seconds.checked_mul(1000));
+            }
+            Line::Asks(id, request) => self.serve(&id, request, report)?,
+            Line::Withdraws(id) => self.waiting.retain(|(_, request)| *request != id),
+            Line::Other => {}
+            Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are no JSON", line.len())),
+        }
+        Ok(None)
+    }
+
+    fn begin(&mut self, version: &str) {
+        if version != PINNED && !self.has_worked {
+            log::note(format_args!("the agent CLI is {version:?}, Hearth was tried with {PINNED}; going on"));
+        }
+        self.has_worked = true;
+    }
+
+    /// Answers a request of the CLI, now or later.
+    fn serve(&mut self, id: &str, mut request: Value, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let word = |request: &Value, name: &str| request.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+        match word(&request, "subtype").as_str() {
+            "hook_callback" => {
+                let event = word(&request, "callback_id");
+                let input = request.get("input").cloned().unwrap_or_default();
+                let answer = self.hook(&event, &input, report)?;
+                self.process.tell(control::answer(id, &answer));
+            }
+            "mcp_message" if word(&request, "server_name") == control::SERVER => {
+                let message = request.get_mut("message").map(Value::take).unwrap_or_default();
+                let name = message.get("id").cloned();
+                match (self.tools.take(message, report)?, name) {
+                    (Some(answer), _) => self.process.tell(control::mcp_answer(id, &answer)),
+                    (None, Some(name)) => self.waiting.push((name, id.to_owned())),
+                    (None, None) => self.process.tell(control::mcp_answer(id, &control::mcp_nothing())),
+                }
+            }
+            _ => self.process.tell(control::refusal(id)),
+        }
+        Ok(())
+    }
+
+    fn hook(&self, event: &str, input: &Value, report: &mut Report<'_>) -> Result<Value, TurnError> {
+        let word = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or("");
+        let (tool, call) = (word("tool_name"), word("tool_use_id"));
+        match event {
+            "PreToolUse" => {
+                if let Some(reason) = hooks::refusal(tool, &report.context().blocked_tools) {
+                    report.tool_ended(call)?;
+                    return Ok(hooks::deny(&reason));
+                }
+                let timeout = input.get("tool_input").and_then(|input| hooks::declared_timeout(tool, input));
+                report.tool_started(call, tool, timeout)?;
+            }
+            "PostToolUse" | "PostToolUseFailure" => report.tool_ended(call)?,
+            "PreCompact" => {
+                self.archive(Path::new(word("transcript_path")), report.context());
+                let wanted = compaction::instructions(&report.context().destinations);
+                // What a hook says to the user is what the CLI adds to the instructions for the summary.
+                return Ok(serde_json::json!({"continue": true, "systemMessage": wanted}));
+            }
+            _ => {}
+        }
+        Ok(hooks::go_on())
+    }
+
+    /// No reason not to go on, if it fails.
+    fn archive(&self, transcript: &Path, context: &Context) {
+        match compaction::archive(transcript, context, &self.roots) {
+            Ok(Some(path)) => log::note(format_args!("the conversation is archived in {}", path.display())),
+            Ok(None) => {}
+            Err(error) => log::note(format_args!("the conversation is compacted without an archive: {error}")),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What an error of a turn means: whether trying again can help, when, and what its operator should do. Pure.
+
+use hearth_wire::Retry;
+
+use super::lines::Complaint;
+use crate::desk::Failure;
+
+/// The kinds of errors that differ in what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Less work is wanted.
+    Limited,
+    /// It may pass.
+    Passing,
+    /// Nobody is logged in.
+    Login,
+    /// It would fail again.
+    Lasting,
+}
+
+const LOGIN: [&str; 9] = [
+    "not logged in",
+    "invalid api key",
+    "please run /login",
+    "invalid x-api-key",
+    "authentication_error",
+    "authentication_failed",
+    "invalid bearer token",
+    "oauth token",
+    "failed to authenticate",
+];
+const LASTING: [&str; 4] = ["certificate", "credit balance", "prompt is too long", "model_not_found"];
+const LIMITED: [&str; 7] =
+    ["rate limit", "rate_limit", "overloaded", "usage limit", "limit reached", "hit your limit", "session limit"];
+const PASSING: [&str; 16] = [
+    "connection error",
+    "connection refused",
+    "unable to connect",
+    "econnrefused",
+    "econnreset",
+    "enotfound",
+    "eai_again",
+    "etimedout",
+    "timed out",
+    "timeout",
+    "fetch failed",
+    "socket",
+    "server_error",
+    "internal server error",
+    "network",
+    "dns",
+];
+
+/// What became known about the API while a turn ran, beside its end.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Signs {
+    /// The status of the last answer after which it was asked again.
+    pub(super) retried: Option<u64>,
+    /// There is no more to be had before this time, in milliseconds since 1970.
+    pub(super) exhausted_until: Option<u64>,
+}
+
+/// The failure of a turn that ended with this complaint; `tool` is what ran, `now` in milliseconds since 1970.
+pub(super) fn failure(complaint: &Complaint, signs: &Signs, (tool, now): (Option<&str>, u64)) -> Failure {
+    let Complaint { text, status } = complaint;
+    let during = tool.map(|tool| format!(" (while the tool {tool} ran)")).unwrap_or_default();
+    let kind = kind(status.or(signs.retried.filter(|_| is_vague(text))), text);
+    let (error, retry) = match kind {
+        Kind::Limited => {
+            let until = signs.exhausted_until.or_else(|| reset_in(text));
+            let after_ms = until.map(|until| until.saturating_sub(now)).filter(|after| *after > 0);
+            (text.clone(), Some(Retry { rate_limited: true, after_ms }))
+        }
+        Kind::Passing => (text.clone(), Some(Retry { rate_limited: false, after_ms: None })),
+        Kind::Login => {
+            let advice = "the agent is not logged in to its model: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN in \
+                          the agent's `env` to a valid credential";
+            (format!("{advice} (the agent CLI says: {text})"), None)
+        }
+        Kind::Lasting => (text.clone(), None),
+    };
+    Failure { error: format!("{error}{during}"), retry }
+}
+
+/// The failure of a turn whose CLI is gone. What ended by itself at once would do so again.
+pub(super) fn gone(how: &str, (worked, tool): (bool, Option<&str>)) -> Failure {
+    let during = tool.map(|tool| format!(" while the tool {tool} ran")).unwrap_or_default();
+    let killed = how.contains("signal");
+    let retry = (worked || killed).then_some(Retry { rate_limited: false, after_ms: None });
+    let login = kind(None, how) == Kind::Login;
+    if login && !killed {
+        return failure(&Complaint { text: how.to_owned(), status: None }, &Signs::default(), (tool, 0));
+    }
+    Failure { error: format!("the agent CLI {how}{during}"), retry }
+}
+
+/// The status counts, where there is one; the words are a matter of the version.
+fn kind(status: Option<u64>, text: &str) -> Kind {
+    let text = text.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match status {
+        Some(429 | 529) => Kind::Limited,
+        Some(401 | 403) => Kind::Login,
+        Some(408 | 409 | 500..=599) => Kind::Passing,
+        Some(400..=499) => Kind::Lasting,
+        _ if says(&LASTING) => Kind::Lasting,
+        _ if says(&LOGIN) => Kind::Login,
+        _ if says(&LIMITED) => Kind::Limited,
+        _ if says(&PASSING) => Kind::Passing,
+        _ => Kind::Lasting,
+    }
+}
+
+/// Whether a text says nothing by itself.
+fn is_vague(text: &str) -> bool {
+    kind(None, text) == Kind::Lasting && !LASTING.iter().any(|word| text.to_lowercase().contains(word))
+}
+
+/// The time in `…limit reached|1700000000`, in milliseconds.
+fn reset_in(text: &str) -> Option<u64> {
+    let (_, after) = text.rsplit_once('|')?;
+    let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    digits.parse::<u64>().ok()?.checked_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITED: Option<(bool, Option<u64>)> = Some((true, None));
+    const PASSING: Option<(bool, Option<u64>)> = Some((false, None));
+
+    #[test]
+    fn errors_by_class() {
+        for (text, status, expected) in [
+            ("API Error: 429 x", Some(429), LIMITED),
+            ("API Error: Overloaded", Some(529), LIMITED),
+            ("API Error: 529 overloaded_error", None, LIMITED),
+            ("Claude AI usage limit reached|1700000060", None, Some((true, Some(60_000)))),
+            ("Claude AI usage limit reached|1600000000", None, LIMITED),
+            ("You've hit your limit · resets 3pm", None, LIMITED),
+            ("API Error: 500 x", Some(500), PASSING),
+            ("API Error: 503 x", Some(503), PASSING),
+            ("API Error: Connection error.", None, PASSING),
+            ("API Error: Unable to connect to API (ECONNREFUSED)", None, PASSING),
+            ("getaddrinfo ENOTFOUND api.example", None, PASSING),
+            ("Request timed out", None, PASSING),
+            ("API Error: Unable to connect to API: SSL certificate verification failed", None, None),
+            ("API Error: 400 overloaded with words", Some(400), None),
+            ("API Error: 404 model: x", Some(404), None),
+            ("Credit balance is too low", None, None),
+            ("error_max_turns", None, None),
+        ] {
+            let complaint = Complaint { text: text.to_owned(), status };
+            let failure = failure(&complaint, &Signs::default(), (None, 1_700_000_000_000));
+            let got = failure.retry.map(|retry| (retry.rate_limited, retry.after_ms));
+            assert_eq!((failure.error.as_str(), got), (text, expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_logged_in_is_told_what_to_set() {
+        for (text, status) in [
+            ("Not logged in · Please run /login", None),
+            ("Invalid API key · Fix external API key", None),
+            ("API Error: 401 x", Some(401)),
+            ("API Error: 403 x", Some(403)),
+        ] {
+            let complaint = Complaint { text: text.to_owned(), status };
+            let failure = failure(&complaint, &Signs::default(), (None, 0));
+            assert!(failure.error.contains("ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"), "{}", failure.error);
+            assert!(failure.error.contains(text) && failure.retry.is_none(), "{}", failure.error);
+        }
+    }
+
+    #[test]
+    fn signs_and_tools_are_told() {
+        let complaint = Complaint { text: "Sorry".to_owned(), status: None };
+        let signs = Signs { retried: Some(529), exhausted_until: Some(5_000) };
+        let told = failure(&complaint, &signs, (Some("Bash"), 2_000));
+        assert_eq!(told.error, "Sorry (while the tool Bash ran)");
+        assert_eq!(told.retry, Some(Retry { rate_limited: true, after_ms: Some(3_000) }));
+    }
+
+    #[test]
+    fn a_cli_that_is_gone() {
+        let passing = Some(Retry { rate_limited: false, after_ms: None });
+        for (how, worked, retry) in [
+            ("ended with exit status: 1; its last words: Invalid MCP configuration", false, None),
+            ("ended with exit status: 1", true, passing),
+            ("ended with signal: 9 (SIGKILL)", false, passing),
+        ] {
+            let failure = gone(how, (worked, Some("Bash")));
+            assert_eq!(failure.retry, retry, "{how}");
+            assert_eq!(failure.error, format!("the agent CLI {how} while the tool Bash ran"));
+        }
+        assert!(gone("ended with exit status: 1; its last words: Not logged in", (false, None)).error.contains("set "));
+    }
+}
