@@ -39,6 +39,7 @@ mod runner;
 mod state;
 mod stop;
 mod tmp;
+mod tools;
 mod watch;
 
 use std::process::ExitCode;

@@ -2,6 +2,8 @@
 //!
 //! Every method may end the runner: each goes through the gate first where it matters.
 
+mod post;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +18,11 @@ use crate::log;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
 use crate::outgoing::{Attachment, Content, Target, Utterance, answered, attachment_names, known_target, pieces};
+use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
+
+pub(crate) use self::post::{Post, Posted, Scene};
 
 /// Answers of one turn; an ack names them all in one file.
 const MOST_ANSWERS: usize = 1000;
@@ -74,6 +79,7 @@ pub(crate) struct Desk {
     pub(crate) memory: Memory,
     pub(crate) numbers: Numbers,
     pub(crate) state: StateBoard,
+    pub(crate) roots: Roots,
 }
 
 impl Desk {

@@ -35,7 +35,8 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
-    let desk = Desk { host: host.clone(), gate, agent, memory, numbers, state };
+    let roots = start.roots.clone();
+    let desk = Desk { host: host.clone(), gate, agent, memory, numbers, state, roots };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
     let mut runner = Runner { root, host, inbox: Inbox::default(), drivers, desk };
     loop {
