@@ -22,7 +22,7 @@ use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
 
-pub(crate) use self::post::{Post, Posted, Scene};
+pub(crate) use self::post::{Post, Scene};
 
 /// Answers of one turn; an ack names them all in one file.
 const MOST_ANSWERS: usize = 1000;
