@@ -13,6 +13,8 @@ pub(crate) enum Line {
     Result { session: Option<String>, outcome: Result<String, String> },
     /// The CLI wants an answer of the runner; the id of its request.
     Asks(String),
+    /// A message for the server of tools that lives in this process, in the CLI's request of this id.
+    Mcp { request: String, message: Value },
     /// Anything else: a sign of life.
     Other,
     /// Not JSON.
@@ -35,6 +37,10 @@ pub(crate) fn parse(line: &str) -> Line {
         }
         "user" => Line::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect()),
         "result" => Line::Result { session: session(&line), outcome: outcome(&line) },
+        "control_request" if is_for_our_tools(&line) => Line::Mcp {
+            request: text(&line, "request_id").to_owned(),
+            message: line.pointer("/request/message").cloned().unwrap_or_default(),
+        },
         "control_request" => Line::Asks(text(&line, "request_id").to_owned()),
         _ => Line::Other,
     }
@@ -48,8 +54,25 @@ pub(crate) fn user(prompt: &str) -> String {
 
 /// The first line for the CLI. The instructions replace those a resumed conversation began with.
 pub(crate) fn initialize(instructions: &str) -> String {
-    let request = json!({"subtype": "initialize", "appendSystemPrompt": instructions, "systemPromptSnapshot": false});
+    let request = json!({
+        "subtype": "initialize",
+        "appendSystemPrompt": instructions,
+        "systemPromptSnapshot": false,
+        "sdkMcpServers": ["nanoclaw"],
+    });
     json!({"type": "control_request", "request_id": "hearth-initialize", "request": request}).to_string()
+}
+
+fn is_for_our_tools(line: &Value) -> bool {
+    let is = |path: &str, word: &str| line.pointer(path).and_then(Value::as_str) == Some(word);
+    is("/request/subtype", "mcp_message") && is("/request/server_name", "nanoclaw")
+}
+
+/// What the server of tools says to a request. The CLI wants something even where MCP wants nothing.
+pub(crate) fn tools_answer(request_id: &str, answer: Option<Value>) -> String {
+    let answer = answer.unwrap_or_else(|| json!({"jsonrpc": "2.0", "result": {}, "id": 0}));
+    let response = json!({"subtype": "success", "request_id": request_id, "response": {"mcp_response": answer}});
+    json!({"type": "control_response", "response": response}).to_string()
 }
 
 /// Says no to a request, so that the CLI does not wait for ever.

@@ -10,6 +10,8 @@ mod lines;
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use self::addressed::addressed;
 use self::launch::Conversation;
 use self::lines::Line;
@@ -18,9 +20,12 @@ use crate::child::{Heard, Launch, LineProcess};
 use crate::prompt::instructions;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
+use crate::tools::Server;
 use crate::{env, log};
 
 const SLICE: Duration = Duration::from_millis(200);
+/// The same while a tool of ours waits for the host.
+const TOOL_SLICE: Duration = Duration::from_millis(20);
 
 /// The CLI, once it runs.
 #[derive(Debug)]
@@ -37,6 +42,9 @@ struct Running {
     process: LineProcess,
     /// It was asked to resume a conversation and has not shown yet that it could.
     resuming: bool,
+    tools: Server,
+    /// Calls of tools that wait, and the CLI's requests they came in.
+    calls: Vec<(Value, String)>,
 }
 
 /// How an attempt at a turn ended.
@@ -67,7 +75,7 @@ impl Claude {
         let process = LineProcess::start(&launch, &self.roots.group)?;
         process.tell(lines::initialize(&instructions));
         let resuming = matches!(conversation, Conversation::Resumed(_));
-        Ok(Running { base, instructions, process, resuming })
+        Ok(Running { base, instructions, process, resuming, tools: Server::new(), calls: Vec::new() })
     }
 
     fn attempt(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
@@ -76,7 +84,9 @@ impl Claude {
         running.process.tell(lines::user(&turn.prompt));
         loop {
             report.check()?;
-            let line = match running.process.hear(SLICE) {
+            running.settle(report)?;
+            let slice = if running.tools.is_waiting() { TOOL_SLICE } else { SLICE };
+            let line = match running.process.hear(slice) {
                 Heard::Nothing => continue,
                 Heard::Gone(how) if running.resuming && lines::is_unknown_conversation(&how) => {
                     return Ok(Attempt::Unknown);
@@ -122,11 +132,32 @@ impl Running {
                 }
                 return Ok(Some(outcome));
             }
+            Line::Mcp { request, message } => self.serve(request, message, report)?,
             Line::Asks(request) => self.process.tell(lines::refusal(&request)),
             Line::Other => {}
             Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are no JSON", line.len())),
         }
         Ok(None)
+    }
+
+    /// Serves the tools that live here.
+    fn serve(&mut self, request: String, message: Value, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let id = message.get("id").cloned();
+        match (self.tools.take(message, report)?, id) {
+            (None, Some(id)) => self.calls.push((id, request)),
+            (answer, _) => self.process.tell(lines::tools_answer(&request, answer)),
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        for (id, answer) in self.tools.settle(report)? {
+            if let Some(at) = self.calls.iter().position(|(call, _)| *call == id) {
+                let (_, request) = self.calls.swap_remove(at);
+                self.process.tell(lines::tools_answer(&request, Some(answer)));
+            }
+        }
+        Ok(())
     }
 
     /// Hears what came after the last turn's end. A result there is of a turn nobody asked for, such as the end of
