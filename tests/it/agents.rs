@@ -88,7 +88,7 @@ fn files_are_shown_where_they_are() {
 }
 
 /// The real CLI; none if it is not installed here.
-fn cli() -> Option<PathBuf> {
+pub(crate) fn cli() -> Option<PathBuf> {
     let installed = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude"

@@ -43,5 +43,6 @@ mod routing_sticky;
 mod routing_threads;
 mod telegram;
 mod tidy;
+mod tools;
 mod trouble;
 mod world;

@@ -20,4 +20,6 @@ mod programs;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod turns;
