@@ -81,7 +81,7 @@ fn the_agent_speaks_while_it_works() {
             done("Reaction queued for #2"),
             done("Card sent (id: 11)"),
             refused("Error: Message #99 not found"),
-            refused("Error: Unknown destination \"nobody\". Known: (none)"),
+            refused("Error: Unknown destination \"nobody\". Known: telegram-mg1"),
             refused("Error: File is outside of your own directories: /etc/passwd; copy it into one of them first"),
         ]
     );
@@ -182,6 +182,5 @@ fn the_agent_asks_for_more_than_it_has() {
     });
     let destinations = json_of(&host, &["destinations", "list", "--json"]).to_string();
     assert!(destinations.contains("parent") && destinations.contains("research-bot"), "{destinations}");
-    host.wait_settled();
     host.check();
 }

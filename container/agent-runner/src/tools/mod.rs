@@ -98,29 +98,27 @@ impl Server {
             report.tool_ended(request.as_str())?;
         }
         let mut answers = Vec::new();
-        let mut still = Vec::new();
-        for call in std::mem::take(&mut self.waiting) {
+        let mut at = 0;
+        while let Some(call) = self.waiting.get(at) {
             let reply = report.reply(&call.request)?;
             if reply.is_none() && call.since.elapsed() < call.patience {
-                still.push(call);
+                at += 1;
                 continue;
             }
             if reply.is_none() {
                 report.tool_ended(call.request.as_str())?;
             }
+            let call = self.waiting.remove(at);
             let result = rpc::tool_result(heard(reply, &call));
             answers.push((call.id.clone(), rpc::success(&call.id, &result)));
         }
-        self.waiting = still;
         Ok(answers)
     }
 
     /// Nobody waits for the answer to this call any more.
     pub(crate) fn forget(&mut self, id: &Value) {
-        let (gone, still) = std::mem::take(&mut self.waiting).into_iter().partition(|call| call.id == *id);
-        self.waiting = still;
-        let gone: Vec<Waiting> = gone;
-        self.forgotten.extend(gone.into_iter().map(|call| call.request));
+        let gone = self.waiting.extract_if(.., |call| call.id == *id);
+        self.forgotten.extend(gone.map(|call| call.request));
     }
 
     /// Calls a tool: its result if that is known already.

@@ -48,7 +48,8 @@ fn written(bench: &Bench, count: usize) -> Vec<OutMessage> {
 fn the_server_speaks_mcp() {
     let bench = command_bench();
     let _runner = bench.start();
-    let client = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+    let client =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
     let silent = json!({"jsonrpc": "2.0", "method": "notifications/initialized", "silent": true});
     let messages = [
         message(1, "server/discover", &json!({})),
