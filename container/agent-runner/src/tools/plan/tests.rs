@@ -125,101 +125,87 @@ fn what_is_missing_is_named() {
     }
 }
 
-/// What is written, and what is said when the host agrees (`#` is the number that the message got: 13).
+/// Calls, what is written for them, and what is said when the host agrees; the message got the number 13.
+fn check(kind: OutKind, rows: &[(&str, Value, Value, &str)]) {
+    for (name, arguments, written, said) in rows {
+        let plan = Stage::usual().plan(name, arguments).unwrap_or_else(|why| panic!("{name}: {why}"));
+        assert_eq!((plan.post.kind, &plan.post.content), (kind, written), "{name} {arguments}");
+        assert_eq!(plan.post.in_reply_to, Some(4), "{name}");
+        assert_eq!(plan.told.agreed(13, &json!({"number": 13})), *said, "{name}");
+        assert_eq!(
+            plan.told.unanswered(13).as_deref(),
+            Ok(*said),
+            "{name}: it stands, whether or not the host is quick"
+        );
+        assert_eq!(plan.patience, PATIENCE);
+    }
+}
+
 #[test]
-fn what_is_written_and_said() {
-    let chat = |content: Value| (OutKind::Chat, content);
-    let sdk = |content: Value| (OutKind::ChatSdk, content);
-    let asks = |content: Value| (OutKind::System, content);
-    let packages = "Package install request submitted. You will be notified when admin approves or rejects.";
-    let server = "MCP server request submitted. You will be notified when admin approves or rejects.";
-    for (name, arguments, written, said) in [
-        (
-            "send_message",
-            json!({"text": " on it "}),
-            chat(json!({"text": " on it "})),
-            "Message sent to (current conversation) (id: 13)",
-        ),
-        (
-            "send_message",
-            json!({"text": "x", "to": "family"}),
-            chat(json!({"text": "x"})),
-            "Message sent to family (id: 13)",
-        ),
-        (
-            "edit_message",
-            json!({"messageId": 5, "text": "better"}),
-            sdk(json!({"operation": "edit", "messageId": 5, "text": "better"})),
-            "Message edit queued for #5",
-        ),
-        (
-            "add_reaction",
-            json!({"messageId": "#4", "emoji": "heart"}),
-            sdk(json!({"operation": "reaction", "messageId": 4, "emoji": "heart"})),
-            "Reaction queued for #4",
-        ),
-        (
-            "send_card",
-            json!({"card": {"title": "T"}, "fallbackText": "T"}),
-            sdk(json!({"type": "card", "card": {"title": "T"}, "fallbackText": "T"})),
-            "Card sent (id: 13)",
-        ),
+fn what_is_said_in_chats() {
+    let words = json!({"text": " on it "});
+    let current = "Message sent to (current conversation) (id: 13)";
+    let to_family = json!({"text": "x", "to": "family"});
+    check(
+        OutKind::Chat,
+        &[
+            ("send_message", words.clone(), words, current),
+            ("send_message", to_family, json!({"text": "x"}), "Message sent to family (id: 13)"),
+        ],
+    );
+    let edit = json!({"operation": "edit", "messageId": 5, "text": "better"});
+    let reaction = json!({"operation": "reaction", "messageId": 4, "emoji": "heart"});
+    let card = json!({"card": {"title": "T"}, "fallbackText": "T"});
+    let sent = json!({"type": "card", "card": {"title": "T"}, "fallbackText": "T"});
+    check(
+        OutKind::ChatSdk,
+        &[
+            ("edit_message", json!({"messageId": 5, "text": "better"}), edit, "Message edit queued for #5"),
+            ("add_reaction", json!({"messageId": "#4", "emoji": "heart"}), reaction, "Reaction queued for #4"),
+            ("send_card", card, sent, "Card sent (id: 13)"),
+        ],
+    );
+}
+
+/// Fields that nobody knows are left out, those of others passed on as they are.
+#[test]
+fn what_is_asked_of_the_host() {
+    let with = |action: &str, fields: &Value| {
+        let mut fields = fields.as_object().unwrap().clone();
+        fields.insert("action".to_owned(), action.into());
+        Value::from(fields)
+    };
+    let agent = json!({"name": "Research Bot", "instructions": "Find out."});
+    let packages = json!({"apt": ["libfoo+1.2"], "npm": ["@scope/pkg", "pkg.name_1"], "reason": "r"});
+    let server = json!({"name": "files", "command": "mcp", "args": ["--all"], "env": {"T": "env:T"}});
+    let task = json!({"taskId": "ta1"});
+    let change = json!({"taskId": "ta1", "recurrence": "", "script": "", "prompt": "", "processAfter": "2026-01-15"});
+    let changed = json!({"taskId": "ta1", "recurrence": null, "script": null, "processAfter": "2026-01-15"});
+    for (name, given, passed, said) in [
         (
             "create_agent",
             json!({"name": " Research Bot ", "instructions": "Find out."}),
-            asks(json!({"action": "create_agent", "name": "Research Bot", "instructions": "Find out."})),
+            &agent,
             "Creating agent \"Research Bot\". You will be notified when it is ready.",
         ),
         (
             "install_packages",
-            json!({"apt": ["libfoo+1.2"], "npm": ["@scope/pkg", "pkg.name_1"], "reason": "r", "more": 1}),
-            asks(json!({"action": "install_packages", "apt": ["libfoo+1.2"], "npm": ["@scope/pkg", "pkg.name_1"],
-                "reason": "r"})),
-            packages,
+            with("ignored", &packages),
+            &packages,
+            "Package install request submitted. You will be notified when admin approves or rejects.",
         ),
         (
             "add_mcp_server",
-            json!({"name": "files", "command": "mcp", "args": ["--all"], "env": {"T": "env:T"}}),
-            asks(json!({"action": "add_mcp_server", "name": "files", "command": "mcp", "args": ["--all"],
-                "env": {"T": "env:T"}})),
-            server,
+            server.clone(),
+            &server,
+            "MCP server request submitted. You will be notified when admin approves or rejects.",
         ),
-        (
-            "cancel_task",
-            json!({"taskId": "ta1"}),
-            asks(json!({"action": "cancel_task", "taskId": "ta1"})),
-            "Task cancellation requested: ta1",
-        ),
-        (
-            "pause_task",
-            json!({"taskId": "ta1"}),
-            asks(json!({"action": "pause_task", "taskId": "ta1"})),
-            "Task pause requested: ta1",
-        ),
-        (
-            "resume_task",
-            json!({"taskId": "ta1"}),
-            asks(json!({"action": "resume_task", "taskId": "ta1"})),
-            "Task resume requested: ta1",
-        ),
-        (
-            "update_task",
-            json!({"taskId": "ta1", "recurrence": "", "script": "", "prompt": "", "processAfter": "2026-01-15"}),
-            asks(json!({"action": "update_task", "taskId": "ta1", "recurrence": null, "script": null,
-                "processAfter": "2026-01-15"})),
-            "Task update requested: ta1",
-        ),
+        ("cancel_task", task.clone(), &task, "Task cancellation requested: ta1"),
+        ("pause_task", task.clone(), &task, "Task pause requested: ta1"),
+        ("resume_task", task.clone(), &task, "Task resume requested: ta1"),
+        ("update_task", change, &changed, "Task update requested: ta1"),
     ] {
-        let plan = Stage::usual().plan(name, &arguments).unwrap_or_else(|why| panic!("{name}: {why}"));
-        assert_eq!((plan.post.kind, plan.post.content), written, "{name} {arguments}");
-        assert_eq!(plan.post.in_reply_to, Some(4), "{name}");
-        assert_eq!(plan.told.agreed(13, &json!({"number": 13})), said, "{name}");
-        assert_eq!(
-            plan.told.unanswered(13).as_deref(),
-            Ok(said),
-            "{name}: it stands, whether or not the host is quick"
-        );
-        assert_eq!(plan.patience, PATIENCE);
+        check(OutKind::System, &[(name, given, with(name, passed), said)]);
     }
 }
 
