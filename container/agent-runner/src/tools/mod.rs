@@ -75,6 +75,7 @@ impl Server {
             Incoming::Asked { id, question } => (id, question),
             Incoming::Cancelled(id) => {
                 self.forget(&id);
+                self.end_forgotten(report)?;
                 return Ok(None);
             }
             Incoming::Nothing => return Ok(None),
@@ -94,9 +95,7 @@ impl Server {
 
     /// The answers that have come meanwhile, each with the id of what it answers. To be called in every pause.
     pub(crate) fn settle(&mut self, report: &mut Report<'_>) -> Result<Vec<(Value, Value)>, TurnError> {
-        for request in std::mem::take(&mut self.forgotten) {
-            report.tool_ended(request.as_str())?;
-        }
+        self.end_forgotten(report)?;
         let mut answers = Vec::new();
         let mut at = 0;
         while let Some(call) = self.waiting.get(at) {
@@ -119,6 +118,11 @@ impl Server {
     pub(crate) fn forget(&mut self, id: &Value) {
         let gone = self.waiting.extract_if(.., |call| call.id == *id);
         self.forgotten.extend(gone.map(|call| call.request));
+    }
+
+    /// What was waited for does not run on.
+    fn end_forgotten(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        self.forgotten.drain(..).try_for_each(|request| report.tool_ended(request.as_str()))
     }
 
     /// Calls a tool: its result if that is known already.
