@@ -50,6 +50,7 @@ mod routing_threads;
 mod starts;
 mod telegram;
 mod tidy;
+mod tools;
 mod trouble;
 mod typing;
 mod working;

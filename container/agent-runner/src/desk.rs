@@ -14,6 +14,7 @@ use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
 use crate::outgoing::Heard;
+use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
 use crate::{commands, log, secrets};
@@ -35,6 +36,7 @@ pub(crate) struct Desk {
     pub(crate) state: StateBoard,
     pub(crate) inbox: Inbox,
     pub(crate) heard: Heard,
+    pub(crate) roots: Roots,
 }
 
 /// A turn that failed: why, and whether it may be tried again.

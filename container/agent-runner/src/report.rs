@@ -7,6 +7,8 @@
 //! claimed and told to the provider, and joins the open part only when the provider shows that it has read it. What was
 //! told and never read waits for the next turn.
 
+mod post;
+
 use std::time::Duration;
 
 use hearth_wire::{Context, InMessage, OutId, OutKind, OutMessage, Reply, Retry, WIRE_VERSION, limits};
@@ -17,6 +19,8 @@ use crate::log;
 use crate::outgoing::{Attachment, Content, Target, Utterance, answered, attachment_names, known_target, pieces};
 use crate::runner::compose;
 use crate::stop::{Error, Stop};
+
+pub(crate) use self::post::{Post, Scene};
 
 /// Answers of one turn; an ack names them all in one file.
 const MOST_ANSWERS: usize = 1000;

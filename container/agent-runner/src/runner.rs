@@ -39,7 +39,8 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
-    let desk = Desk { host, gate, agent, memory, numbers, state, inbox: Inbox::default(), heard: Heard::default() };
+    let (inbox, heard, roots) = (Inbox::default(), Heard::default(), start.roots.clone());
+    let desk = Desk { host, gate, agent, memory, numbers, state, inbox, heard, roots };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
     let mut runner = Runner { root, drivers, desk };
     let Err(stop) = work(&mut runner, &watch);

@@ -39,6 +39,7 @@ fn answers_are_the_golden_files() {
         "reply-timeout.json",
         "reply-submitted.json",
         "reply-said.json",
+        "reply-task.json",
     ] {
         let golden = fixture_json(name);
         let request = golden["request_id"].as_str().unwrap();

@@ -16,6 +16,7 @@ use crate::log;
 use crate::outgoing::{Attachment, Content, Source, Target, Utterance};
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
+use crate::tools::Server;
 
 const SLICE: Duration = Duration::from_millis(200);
 /// The same while an answer of the host is waited for.
@@ -35,6 +36,14 @@ struct Running {
     turns: u64,
     /// Requests to the host without an answer, and what the program calls them.
     asked: BTreeMap<OutId, String>,
+    tools: Tools,
+}
+
+/// The server of tools, for a program that speaks MCP, and what it has answered and the program does not know yet.
+#[derive(Debug)]
+struct Tools {
+    server: Server,
+    answers: Vec<Value>,
 }
 
 /// A line of the program.
@@ -58,6 +67,9 @@ enum Line {
         value: Option<String>,
     },
     Request(Ask),
+    Mcp {
+        message: Value,
+    },
     Done,
     Error {
         message: String,
@@ -113,7 +125,8 @@ impl Program {
             return Ok(running);
         }
         let process = LineProcess::start(&launch, &self.roots.group)?;
-        Ok(Running { launch, process, turns: 0, asked: BTreeMap::new() })
+        let tools = Tools { server: Server::new(), answers: Vec::new() };
+        Ok(Running { launch, process, turns: 0, asked: BTreeMap::new(), tools })
     }
 }
 
@@ -133,12 +146,15 @@ impl Provider for Program {
         loop {
             report.check()?;
             running.pass_replies(report)?;
-            let slice = if running.asked.is_empty() { SLICE } else { ASKED_SLICE };
+            let waits = !running.asked.is_empty() || running.tools.server.is_waiting();
+            let slice = if waits { ASKED_SLICE } else { SLICE };
             match running.process.hear(slice) {
                 Heard::Nothing => {}
                 Heard::Gone(how) => return Err(TurnError::Failed(format!("the agent's program {how}"))),
                 Heard::Line(line) => {
-                    if let Some(outcome) = take(&line, report, &self.roots.group, &mut running.asked)? {
+                    if let Some(outcome) =
+                        take(&line, report, &self.roots.group, (&mut running.asked, &mut running.tools))?
+                    {
                         self.running = Some(running);
                         return outcome.map_err(TurnError::from);
                     }
@@ -149,8 +165,12 @@ impl Provider for Program {
 }
 
 impl Running {
-    /// Tells the program what the host has answered.
+    /// Tells the program what the host and its tools have answered.
     fn pass_replies(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let settled = self.tools.server.settle(report)?;
+        for message in self.tools.answers.drain(..).chain(settled.into_iter().map(|(_, answer)| answer)) {
+            self.process.tell(json!({"type": "mcp", "message": message}).to_string());
+        }
         let mut answered = Vec::new();
         for (request, id) in &self.asked {
             let Some(reply) = report.reply(request)? else { continue };
@@ -197,7 +217,7 @@ fn take(
     line: &str,
     report: &mut Report<'_>,
     dir: &Path,
-    asked: &mut BTreeMap<OutId, String>,
+    (asked, tools): (&mut BTreeMap<OutId, String>, &mut Tools),
 ) -> Result<Option<Result<(), Failure>>, TurnError> {
     report.progress()?;
     let Some(line) = parse(line) else { return Ok(None) };
@@ -215,6 +235,7 @@ fn take(
         Line::Request(_) => {
             return Ok(Some(Err(Failure::lasting("the agent's program asked for something that is no object"))));
         }
+        Line::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?),
         Line::Progress => {}
         Line::Tool { name, timeout_ms, id } => {
             report.tool_started(id.as_deref().unwrap_or(&name), &name, timeout_ms)?

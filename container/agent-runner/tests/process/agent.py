@@ -82,6 +82,22 @@ while True:
     elif word == "sure":
         say(type="say", id="s", text="at once", final=False)
         say(type="say", text=sys.stdin.readline().strip())
+    elif word == "mcp":
+        # All messages at once; what is answered, in the order in which it comes.
+        messages = json.loads(rest)
+        for message in messages:
+            say(type="mcp", message=message)
+        wanted = [message for message in messages if "silent" not in message]
+        answers = [json.loads(sys.stdin.readline())["message"] for _ in wanted]
+        say(type="say", text=json.dumps(answers))
+    elif word == "circle":
+        for call in range(1000):
+            params = {"name": "send_message", "arguments": {"text": "again"}}
+            say(type="mcp", message={"jsonrpc": "2.0", "id": call, "method": "tools/call", "params": params})
+            result = json.loads(sys.stdin.readline())["message"]["result"]
+            if result.get("isError"):
+                break
+        say(type="say", text="%d: %s" % (call, result["content"][0]["text"]))
     elif word == "prompt":
         say(type="say", text=turn["prompt"] + "\n" + turn["system"])
     say(type="done")

@@ -28,4 +28,6 @@ mod prompt;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod turns;

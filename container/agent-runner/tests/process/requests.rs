@@ -13,7 +13,7 @@ fn fixture(name: &str) -> Value {
     serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap()
 }
 
-fn command_bench() -> Bench {
+pub(crate) fn command_bench() -> Bench {
     let mut bench = Bench::new("command");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/agent.py");
     bench.context.provider.command = ["python3", script].map(str::to_owned).to_vec();
@@ -31,7 +31,7 @@ fn requested(bench: &Bench, seen: usize) -> OutMessage {
 }
 
 /// What the host does: one file, written once.
-fn answer(bench: &Bench, request: &OutMessage, result: Result<Value, &str>) {
+pub(crate) fn answer(bench: &Bench, request: &OutMessage, result: Result<Value, &str>) {
     let request_id = request.request_id.clone().unwrap();
     let reply = Reply {
         v: 1,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
 
 use hearth_wire::{Context, McpServer};
 use serde_json::{Map, Value, json};
@@ -71,7 +70,7 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     argv.push(format!("--disallowedTools={}", blocked.collect::<Vec<_>>().join(",")));
     argv.extend(provider.model.iter().map(|model| format!("--model={model}")));
     argv.extend(provider.effort.iter().map(|effort| format!("--effort={effort}")));
-    argv.extend(additional_dirs(roots).iter().map(|dir| format!("--add-dir={}", dir.display())));
+    argv.extend(roots.additional_dirs().iter().map(|dir| format!("--add-dir={}", dir.display())));
     let mut env = environment(context, roots);
     if !context.mcp_servers.is_empty() {
         argv.push(format!("--mcp-config={}", servers(&context.mcp_servers)));
@@ -88,11 +87,6 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     }
     // Set if the daemon itself was started by such a CLI; it would take itself for a part of that one.
     Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] }
-}
-
-/// Directories beside the working directory whose files and instructions the agent sees.
-fn additional_dirs(_roots: &Roots) -> Vec<PathBuf> {
-    Vec::new()
 }
 
 /// Servers of tools as the CLI takes them. It puts values of its own environment in the place of `${NAME}`, so that no

@@ -88,6 +88,11 @@ impl Session {
         self.is_at_work() || self.process.has_news()
     }
 
+    /// Whether a tool waits for the host.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether something goes on in it, or waits for an answer.
     pub(super) fn is_at_work(&self) -> bool {
         self.is_busy || !self.waiting.is_empty()
@@ -143,7 +148,11 @@ impl Session {
                 self.signs.exhausted_until = until.and_then(|seconds| seconds.checked_mul(1000));
             }
             Line::Asks(id, request) => self.serve(&id, request, report)?,
-            Line::Withdraws(id) => self.waiting.retain(|(_, request)| *request != id),
+            Line::Withdraws(id) => {
+                for (call, _) in self.waiting.extract_if(.., |(_, request)| *request == id) {
+                    self.tools.forget(&call);
+                }
+            }
             Line::Other => {}
             Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are no JSON", line.len())),
         }

@@ -13,6 +13,8 @@ use crate::outgoing::Utterance;
 use crate::report::{Report, Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(100);
+/// The same while a tool of ours waits for the host.
+const TOOL_SLICE: Duration = Duration::from_millis(20);
 /// The same between turns, where messages of people are waited for at the same time.
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Lines that are heard between two looks for messages.
@@ -41,7 +43,8 @@ impl Session {
                     self.give(What::Arrival(id), &text).map_err(TurnError::Failed)?;
                 }
             }
-            let line = match self.process.hear(SLICE) {
+            let slice = if self.is_waiting() { TOOL_SLICE } else { SLICE };
+            let line = match self.process.hear(slice) {
                 Heard::Nothing => continue,
                 Heard::Gone(how) if !self.is_proved && lines::is_unknown_conversation(&how) => {
                     return Ok(Attempt::Unknown);

@@ -1,0 +1,84 @@
+//! What tools do with a turn: look at what it is about, and write something that stands at once and is answered.
+
+use hearth_wire::{Context, InMessage, OutId, OutKind, limits};
+use serde_json::Value;
+
+use super::{Report, TurnError, request_tool};
+use crate::outgoing::{Attachment, Target};
+use crate::roots::Roots;
+
+/// What tools go by.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    /// The context as it is now.
+    pub(crate) context: Context,
+    /// The messages that are worked on, in order.
+    pub(crate) asked: &'a [InMessage],
+    /// The agent's directories.
+    pub(crate) roots: &'a Roots,
+    /// Tells turns apart.
+    pub(crate) turn: u64,
+}
+
+/// Something to write.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Post {
+    pub(crate) kind: OutKind,
+    pub(crate) content: Value,
+    pub(crate) target: Target,
+    pub(crate) in_reply_to: Option<u64>,
+    pub(crate) file: Option<Attachment>,
+}
+
+/// Something that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Posted {
+    /// How the host's answer is asked for.
+    pub(crate) request: OutId,
+    /// The agent's number of it.
+    pub(crate) number: u64,
+}
+
+impl Report<'_> {
+    /// What tools go by, looked at now.
+    pub(crate) fn scene(&mut self) -> Result<Scene<'_>, TurnError> {
+        let context = self.desk.gate.pass()?;
+        self.desk.numbers.at_least(context.next_number);
+        let turn = self.asked.last().map_or(0, |message| message.seq);
+        Ok(Scene { context, asked: &self.asked, roots: &self.desk.roots, turn })
+    }
+
+    /// Writes something that stands at once, and asks the host for its answer. A request counts as a tool until it comes.
+    /// Refused, and nothing written, if the host would not take it.
+    pub(crate) fn post(&mut self, post: Post) -> Result<Result<Posted, String>, TurnError> {
+        let Post { kind, content, target, in_reply_to, file } = post;
+        let mut message = self.blank(&target, false, in_reply_to)?;
+        message.request_id = Some(message.id.clone());
+        message.files = file.iter().map(|file| file.name.clone()).collect();
+        let (name, timeout_ms) = request_tool(&content);
+        (message.kind, message.content) = (kind, content);
+        let bytes = serde_json::to_vec(&message).map_or(u64::MAX, |bytes| bytes.len() as u64);
+        let most = self.turn.context.limits.max_json_bytes.min(limits::JSON_BYTES);
+        if bytes > most {
+            return Ok(Err(format!(
+                "this comes to {bytes} bytes, at most {most} can be sent at once; send a file instead"
+            )));
+        }
+        if let Some(file) = &file {
+            let most = self.turn.context.limits.max_file_bytes.min(limits::FILE_BYTES);
+            match file.open(most) {
+                Ok(mut content) => {
+                    self.desk.write(&mut |agent| agent.out_file(&message.id, &file.name, &mut content))?
+                }
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        if kind == OutKind::System {
+            self.tool_started(message.id.as_str(), &name, timeout_ms)?;
+        } else {
+            self.progress()?;
+        }
+        self.desk.write(&mut |agent| agent.out(&message))?;
+        Ok(Ok(Posted { request: message.id, number: message.number }))
+    }
+}

@@ -1,0 +1,80 @@
+//! What an agent wants changed about itself, and agents it wants beside it. Pure.
+
+use serde_json::Value;
+
+use super::arguments::Arguments;
+use super::plan::{Plan, Told};
+use crate::report::Scene;
+
+/// Packages that one request may name.
+const PACKAGES: usize = 20;
+/// Bytes of a package's name.
+const PACKAGE_NAME: usize = 214;
+
+pub(super) fn create_agent(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let name = arguments.filled("name").ok_or("name is required")?.trim();
+    let told = format!("Creating agent \"{name}\". You will be notified when it is ready.");
+    let mut fields = arguments.pick(&["instructions"]);
+    fields.insert("name".to_owned(), name.into());
+    Ok(Plan::request("create_agent", fields, scene, Told::Text(told)))
+}
+
+pub(super) fn install_packages(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let (apt, npm) = (list(arguments, "apt"), list(arguments, "npm"));
+    if apt.is_empty() && npm.is_empty() {
+        return Err("At least one apt or npm package is required".to_owned());
+    }
+    if apt.len() + npm.len() > PACKAGES {
+        return Err(format!("Maximum {PACKAGES} packages per request"));
+    }
+    if let Some(wrong) = apt.iter().find(|name| !name.as_str().is_some_and(is_apt_package)) {
+        let name = shown(wrong);
+        return Err(format!("Invalid apt package name: \"{name}\". Only lowercase letters, digits, and ._+- allowed."));
+    }
+    if let Some(wrong) = npm.iter().find(|name| !name.as_str().is_some_and(is_npm_package)) {
+        return Err(format!("Invalid npm package name: \"{}\". No version specs or shell characters.", shown(wrong)));
+    }
+    let told = "Package install request submitted. You will be notified when admin approves or rejects.";
+    let fields = arguments.pick(&["apt", "npm", "reason"]);
+    Ok(Plan::request("install_packages", fields, scene, Told::Text(told.to_owned())))
+}
+
+pub(super) fn add_mcp_server(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let (Some(_), Some(_)) = (arguments.filled("name"), arguments.filled("command")) else {
+        return Err("name and command are required".to_owned());
+    };
+    let told = "MCP server request submitted. You will be notified when admin approves or rejects.";
+    let fields = arguments.pick(&["name", "command", "args", "env"]);
+    Ok(Plan::request("add_mcp_server", fields, scene, Told::Text(told.to_owned())))
+}
+
+fn list<'a>(arguments: &'a Arguments, key: &str) -> &'a [Value] {
+    arguments.given(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A name that was refused, as far as it can be shown.
+fn shown(name: &Value) -> String {
+    let text = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+    text.chars().take(60).collect()
+}
+
+fn is_apt_package(name: &str) -> bool {
+    name.len() <= PACKAGE_NAME && is_plain(name, b"._+-")
+}
+
+fn is_npm_package(name: &str) -> bool {
+    let (scope, rest) = match name.strip_prefix('@') {
+        Some(scoped) => match scoped.split_once('/') {
+            Some((scope, rest)) => (Some(scope), rest),
+            None => return false,
+        },
+        None => (None, name),
+    };
+    name.len() <= PACKAGE_NAME && scope.is_none_or(|scope| is_plain(scope, b"._-")) && is_plain(rest, b"._-")
+}
+
+/// Lower-case letters and digits, and these bytes except at the beginning.
+fn is_plain(text: &str, besides: &[u8]) -> bool {
+    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.bytes().next().is_some_and(letter) && text.bytes().all(|byte| letter(byte) || besides.contains(&byte))
+}

@@ -1,0 +1,61 @@
+//! Tools that say something in a chat, or change what was said. They look, they do not write.
+
+use hearth_wire::OutKind;
+use serde_json::{Value, json};
+
+use super::address::{Place, conversation, place};
+use super::arguments::Arguments;
+use super::file;
+use super::plan::{Plan, Told};
+use crate::outgoing::Target;
+use crate::report::{Post, Scene};
+
+pub(super) fn send_message(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let text = arguments.filled("text").ok_or("text is required")?;
+    let Place { target, in_reply_to, name } = place(arguments, scene)?;
+    let post = Post { kind: OutKind::Chat, content: json!({ "text": text }), target, in_reply_to, file: None };
+    Ok(Plan::chat(post, Told::Number(format!("Message sent to {name} (id: "), ")".to_owned())))
+}
+
+pub(super) fn send_file(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let path = arguments.filled("path").ok_or("path is required")?;
+    let Place { target, in_reply_to, name } = place(arguments, scene)?;
+    let file = file::attachment(scene.roots, path, arguments.filled("filename"))?;
+    let told = Told::Number(format!("File sent to {name} (id: "), format!(", filename: {})", file.name));
+    let content = json!({ "text": arguments.string("text").unwrap_or_default() });
+    Ok(Plan::chat(Post { kind: OutKind::Chat, content, target, in_reply_to, file: Some(file) }, told))
+}
+
+pub(super) fn edit_message(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let (Some(number), Some(text)) = (arguments.number("messageId"), arguments.filled("text")) else {
+        return Err("messageId and text are required".to_owned());
+    };
+    let content = json!({"operation": "edit", "messageId": number, "text": text});
+    Ok(change(content, scene, format!("Message edit queued for #{number}")))
+}
+
+pub(super) fn add_reaction(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let (Some(number), Some(emoji)) = (arguments.number("messageId"), arguments.filled("emoji")) else {
+        return Err("messageId and emoji are required".to_owned());
+    };
+    let content = json!({"operation": "reaction", "messageId": number, "emoji": emoji});
+    Ok(change(content, scene, format!("Reaction queued for #{number}")))
+}
+
+/// It goes where the message is; the host knows that, and whether there is one.
+fn change(content: Value, scene: &Scene<'_>, told: String) -> Plan {
+    let in_reply_to = scene.asked.last().map(|message| message.seq);
+    let post = Post { kind: OutKind::ChatSdk, content, target: Target::Reply, in_reply_to, file: None };
+    Plan::chat(post, Told::Text(told))
+}
+
+pub(super) fn send_card(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let card = arguments.given("card").filter(|card| card.is_object()).ok_or("card is required")?;
+    let Place { target, in_reply_to, .. } = conversation(scene)?;
+    let mut content = json!({"type": "card", "card": card});
+    if let (Some(fields), Some(text)) = (content.as_object_mut(), arguments.filled("fallbackText")) {
+        fields.insert("fallbackText".to_owned(), text.into());
+    }
+    let post = Post { kind: OutKind::ChatSdk, content, target, in_reply_to, file: None };
+    Ok(Plan::chat(post, Told::Number("Card sent (id: ".to_owned(), ")".to_owned())))
+}
