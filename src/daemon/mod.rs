@@ -154,7 +154,7 @@ impl Daemon {
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         let engine = Arc::new(Engine::new(store, wish.policy, groups_path(paths)));
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
-        let choice = runtime::Around { paths, settings: &settings, asked: wish.runtime };
+        let choice = runtime::Around { paths, install: &install, settings: &settings, asked: wish.runtime };
         let Chosen { runtime, why } = runtime::choose(&choice, runtime_events(&inbox, &typing))?;
         tracing::info!("runtime: {}, because {why}", runtime.name());
         let stop = Arc::new(Stop::default());

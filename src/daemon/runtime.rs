@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::image::Limit;
 use super::{Error, guarded};
 use crate::config::{Paths, env, seams};
 use crate::model::configure::{RuntimeKind, Settings};
-use crate::runtime::process::{ProcessRuntime, Setup};
+use crate::runtime::image::base_of;
+use crate::runtime::podman::{self, PodmanRuntime, build};
+use crate::runtime::process::{Lookup, ProcessRuntime, Setup};
 use crate::runtime::{Events, Runtime};
 
 /// What decides.
@@ -14,6 +17,8 @@ use crate::runtime::{Events, Runtime};
 pub(super) struct Around<'a> {
     /// Where things are.
     pub(super) paths: &'a Paths,
+    /// Name of the installation.
+    pub(super) install: &'a str,
     /// Settings of the installation.
     pub(super) settings: &'a Settings,
     /// What the command that started the daemon asks for.
@@ -36,7 +41,7 @@ pub(super) fn choose(around: &Around<'_>, events: Events) -> Result<Chosen, Erro
     let (kind, why) = decide((around.asked, around.settings.runtime), || containers(around.settings))?;
     let runtime = match kind {
         RuntimeKind::Process => process(around.paths, events)?,
-        RuntimeKind::Podman => podman(around, events)?,
+        RuntimeKind::Podman => containers_of(around.install, events)?,
     };
     Ok(Chosen { runtime, why })
 }
@@ -49,22 +54,30 @@ pub fn rehearse(settings: &Settings) -> Result<(RuntimeKind, String), Error> {
     decide((None, settings.runtime), || containers(settings))
 }
 
-/// PODMAN, 1 of 2: whether containers can be had, with their socket and image for people, or why not: to be read after
-/// "because".
-fn containers(_settings: &Settings) -> Result<String, String> {
-    Err("this Hearth was built without containers".to_owned())
+/// Whether containers can be had, with their socket and image for people, or why not: to be read after "because".
+fn containers(settings: &Settings) -> Result<String, String> {
+    let usable = podman::probe(&lookup()).map_err(|error| error.to_string())?;
+    let image = base_of(settings.image.as_deref());
+    let engine = build::Engine::find().map_err(|error| error.to_string())?;
+    match engine.has_image(image, &Limit::quiet()) {
+        Ok(true) => Ok(format!("{usable} has the image {image}")),
+        Ok(false) => Err(format!("{usable} has no image {image}, which `hearth image build` makes")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
-/// PODMAN, 2 of 2: starts the runtime of containers.
-fn podman(around: &Around<'_>, _events: Events) -> Result<Arc<dyn Runtime>, Error> {
-    let why = containers(around.settings).err().unwrap_or_default();
-    Err(Error::NoContainers { asked: "this daemon", why })
+fn containers_of(install: &str, events: Events) -> Result<Arc<dyn Runtime>, Error> {
+    let setup = podman::Setup { install: install.to_owned(), lookup: lookup() };
+    Ok(Arc::new(PodmanRuntime::start(setup, events)?))
+}
+
+fn lookup() -> Lookup {
+    Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from))
 }
 
 fn process(paths: &Paths, events: Events) -> Result<Arc<dyn Runtime>, Error> {
     let program = seams::runner().map_or_else(this_program, Ok)?;
-    let lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
-    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup);
+    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup());
     setup.guarded = guarded(paths);
     Ok(Arc::new(ProcessRuntime::start(setup, events)?))
 }
