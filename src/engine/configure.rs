@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, retention, rights, threads,
-    wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, retention, rights, schedule,
+    threads, wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -113,10 +113,16 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings) -> Result
         Some(_) => Action::Updated,
         None => Action::Created,
     };
-    if before.is_none_or(|before| before.retention != settings.retention) {
+    if before.as_ref().is_none_or(|before| before.retention != settings.retention) {
         retention::begin_again(cx, txn)?;
     }
+    let moved = before.map(|before| before.timezone).unwrap_or_default() != settings.timezone;
     cx.db.settings.put(txn, &(), settings)?;
+    if moved {
+        for (_, agent) in cx.db.agents_by_folder.collect_range(txn, .., usize::MAX)? {
+            schedule::renew_zone(cx, txn, agent)?;
+        }
+    }
     Ok(Ok(vec![report("settings".to_owned(), action)]))
 }
 
