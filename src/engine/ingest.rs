@@ -77,9 +77,9 @@ impl Intake {
                     self.note_progress(cx, txn, incarnation, true)?;
                 }
             }
-            Record::End { seq, also, incarnation, failure, answers } => {
+            Record::End { seq, also, incarnation, failure, gated, answers } => {
                 let error = failure.map(|failure| failure.error);
-                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, answers })? {
+                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, error, gated, answers })? {
                     self.note_progress(cx, txn, incarnation, true)?;
                     self.ended = true;
                 }
@@ -183,7 +183,7 @@ impl Intake {
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
         (seq, incarnation): (u64, u32),
-        TurnEnd { also, error, answers }: TurnEnd,
+        TurnEnd { also, error, gated, answers }: TurnEnd,
     ) -> Result<bool> {
         let Some((id, message)) = messages::at(cx, txn, self.session, seq)? else {
             let file = format!("ack/{seq}.{incarnation}.{}.json", if error.is_some() { "failed" } else { "completed" });
@@ -196,7 +196,7 @@ impl Intake {
             return Ok(false);
         }
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
-        let state = decide_end(error, trouble.first().cloned(), cx);
+        let state = decide_end((error, gated), trouble.first().cloned(), cx);
         // A failed turn may have said itself what went wrong.
         if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
             said.extend(self.say_failed(cx, txn, (id, &message), error)?);
@@ -270,6 +270,7 @@ impl Intake {
 struct TurnEnd {
     also: Vec<u64>,
     error: Option<String>,
+    gated: Option<String>,
     answers: Vec<Answer>,
 }
 
@@ -279,10 +280,10 @@ fn is_open(message: &Message) -> bool {
 }
 
 /// How a turn ended for a message: an answer that cannot be sent is a failure that somebody is told of.
-fn decide_end(error: Option<String>, trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
+fn decide_end((error, gated): (Option<String>, Option<String>), trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
     let at = cx.now.wall;
     match error.or(trouble) {
         Some(error) => MessageState::Failed { error, at },
-        None => MessageState::Completed { how: Completion::Answered, at },
+        None => MessageState::Completed { how: gated.map_or(Completion::Answered, Completion::Gated), at },
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::{Cx, Result, remove, sessions};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, TaskId};
 use crate::model::task::{
-    FireOutcome, NewTask, Recurrence, SkipReason, Task, TaskChange, TaskCommand, TaskHome, TaskState,
+    FireOutcome, NewTask, Recurrence, SkipReason, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::{Millis, Timestamp};
 use crate::state::Write;
@@ -98,6 +98,9 @@ fn add(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewTask, effects: &mut Vec<Effect>
         Ok(task) => task,
         Err(why) => return Ok(Err(why)),
     };
+    if let Some(known) = known(cx, txn, &task)? {
+        return Ok(Ok(known));
+    }
     let id: TaskId = cx.db.allocate(txn)?;
     put(cx, txn, id, (None, &task))?;
     if task.next.is_some_and(|next| next <= cx.now.wall) {
@@ -105,6 +108,21 @@ fn add(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewTask, effects: &mut Vec<Effect>
     }
     let task = cx.db.tasks.require(txn, &id)?;
     Ok(Ok((id, task)))
+}
+
+/// The same task, if the agent has it already: a turn that is begun again asks again.
+fn known(cx: &Cx<'_>, txn: &Write<'_>, task: &Task) -> Result<Option<(TaskId, Task)>> {
+    if !matches!(task.origin, TaskOrigin::Agent(_)) {
+        return Ok(None);
+    }
+    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &task.agent, TASKS_MAX)? {
+        let found = cx.db.tasks.require(txn, &id)?;
+        let what = |task: &Task| (task.prompt.clone(), task.script.clone(), task.recurrence.clone(), task.anchor);
+        if found.origin == task.origin && found.home == task.home && what(&found) == what(task) {
+            return Ok(Some((id, found)));
+        }
+    }
+    Ok(None)
 }
 
 /// A task as it begins. Its first slot is what was asked for, else the first of its recurrence.

@@ -52,7 +52,7 @@ fn record(
 }
 
 /// The zone of an agent's people: its own, the installation's, the machine's.
-fn zone_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Zone> {
+pub(super) fn zone_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Zone> {
     let Some(agent) = cx.db.agents.get(txn, &agent)? else { return Ok(cx.zone.clone()) };
     zone_for(cx, txn, &agent)
 }

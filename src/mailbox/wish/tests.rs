@@ -221,7 +221,7 @@ proptest::proptest! {
             "(title|question|options|timeout|apt|npm|reason|name|command|args|env|instructions)", value(), 0..8),
     ) {
         let mut content: Fields = fields.into_iter().collect();
-        content.insert("action".to_owned(), action.into());
+        content.insert("action".to_owned(), action.clone().into());
         match wish(OutKind::System, &content) {
             (Wish::Impossible(why), text) => proptest::prop_assert!(!why.is_empty() && text.is_empty()),
             (Wish::Request(request), _) => match *request {
@@ -236,6 +236,7 @@ proptest::proptest! {
                     proptest::prop_assert!(server.env.windows(2).all(|pair| pair[0].0 < pair[1].0));
                 }
                 Request::CreateAgent { name, .. } => proptest::prop_assert!(is_short_line(&name, LABEL_CHARS)),
+                Request::Tasks(_) => proptest::prop_assert!(action.ends_with("_task") || action == "list_tasks"),
             },
             other => proptest::prop_assert!(false, "{other:?}"),
         }
