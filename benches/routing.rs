@@ -92,7 +92,7 @@ fn turn(number: usize) -> Submission {
     };
     let claim = Found { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };
     let answers = vec![Answer::Read(Box::new(said))];
-    let end = Record::End { seq, also: Vec::new(), incarnation: 1, failure: None, answers };
+    let end = Record::End { seq, also: Vec::new(), incarnation: 1, failure: None, gated: None, answers };
     let end = Found { record: end, files: vec![format!("ack/{seq}.end")] };
     let collection = Collection { session: SessionId::new(1), found: vec![claim, end], closes: None };
     submission(Input::Collected(collection))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Failure;
 use crate::channel::attachments::Arrived;
 use crate::clock;
-use crate::config::{Paths, seams};
+use crate::config::{Machine, Paths, seams};
 use crate::daemon::files::{self, Files};
 use crate::daemon::{self, groups_path, open_store};
 use crate::engine::commit::{Engine, Submission};
@@ -92,7 +92,7 @@ fn open(paths: &Paths) -> Result<Local, daemon::Error> {
 
 fn local(paths: &Paths, store: Store, scratch: Option<tempfile::TempDir>) -> Result<Local, state::Error> {
     let run = store.read(|db, txn| db.meta.require(txn, &()))?.runs;
-    let engine = Engine::new(store, seams::policy(), groups_path(paths));
+    let engine = Engine::new(store, seams::policy(), groups_path(paths)).in_zone(Machine::look().zone(None, None).zone);
     Ok(Local { engine, paths: paths.clone(), run, _scratch: scratch })
 }
 

@@ -108,6 +108,9 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
         MessageState::Completed { how: Completion::ContextCapped, .. } => {
             Some("context beyond what the agent gets to see".to_owned())
         }
+        MessageState::Completed { how: Completion::Gated(why), .. } => {
+            Some(format!("the task's script did not wake the agent: {why}"))
+        }
         MessageState::Failed { error, .. } => Some(error.clone()),
         MessageState::Dropped { reason: why, .. } => Some(reason(*why).to_owned()),
     }

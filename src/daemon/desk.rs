@@ -198,7 +198,12 @@ impl Daemon {
         if let Some(configure) = plan.configure {
             match self.submit(Input::Configure(configure), false).await? {
                 Reply::Refused(refusal) => return Err(refusal.message),
-                Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Swept(_) | Reply::Answered { .. } => {}
+                Reply::Done
+                | Reply::Routed(_)
+                | Reply::Configured(_)
+                | Reply::Swept(_)
+                | Reply::Answered { .. }
+                | Reply::Task(..) => {}
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;

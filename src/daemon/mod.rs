@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Clock};
-use crate::config::{BadPlace, Paths, env};
+use crate::config::{BadPlace, Machine, Paths, env};
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::configure::RuntimeKind;
@@ -152,7 +152,8 @@ impl Daemon {
         let clock = Clock::start(store.begin_run()?);
         let install = format!("{:016x}", store.install());
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
-        let engine = Arc::new(Engine::new(store, wish.policy, groups_path(paths)));
+        let zone = Machine::look().zone(None, None).zone;
+        let engine = Arc::new(Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone));
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
         let choice = runtime::Around { paths, install: &install, settings: &settings, asked: wish.runtime };
         let Chosen { runtime, why } = runtime::choose(&choice, runtime_events(&inbox, &typing))?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::configure::{self, Aftermath, Made, report};
 use super::export::Of;
 use super::requests::replies;
-use super::{Cx, Result, export, lifecycle, readable, rights, sessions, spec, threads, wirings};
+use super::{Cx, Result, export, lifecycle, readable, rights, schedule, sessions, spec, threads, wirings};
 use crate::model::effect::{Effect, Export};
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -34,8 +34,12 @@ pub(super) fn put(
     if spec::differ((&agent.settings, &installed), (&settings, &installed)) {
         after.renewed.insert(id);
     }
+    let moved = agent.settings.timezone != settings.timezone;
     agent.settings = settings;
     cx.db.agents.put(txn, &id, &agent)?;
+    if moved {
+        schedule::renew_zone(cx, txn, id)?;
+    }
     after.changed.insert(id);
     Ok(Ok(vec![report(entity, Action::Updated)]))
 }
@@ -58,6 +62,7 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     }
     wirings::remove_all_of(cx, txn, id)?;
     threads::forget_agent(cx, txn, id)?;
+    schedule::forget_agent(cx, txn, id)?;
     for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == id) {
             lifecycle::stop(cx, txn, (session, number), StopReason::AgentRemoved, effects)?;

@@ -8,8 +8,10 @@ use super::pattern::Patterns;
 use super::{Applied, Careful, Cx, apply};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
+use crate::model::task::TaskCommand;
 use crate::model::time::Moment;
 use crate::state::{self, Admission, Store, Tables, Write};
+use crate::time::zone::Zone;
 
 /// One input and what is wanted of it.
 #[derive(Debug, Clone)]
@@ -29,6 +31,7 @@ pub struct Engine {
     store: Store,
     policy: Policy,
     groups_path: Vec<u8>,
+    zone: Zone,
     patterns: Patterns,
 }
 
@@ -36,7 +39,13 @@ impl Engine {
     /// An engine over a store; `groups_path` is the canonical directory of the agent groups' folders.
     #[must_use]
     pub fn new(store: Store, policy: Policy, groups_path: Vec<u8>) -> Self {
-        Self { store, policy, groups_path, patterns: Patterns::default() }
+        Self { store, policy, groups_path, zone: Zone::utc(), patterns: Patterns::default() }
+    }
+
+    /// The same engine for a machine whose people live in this zone, unless another one is configured; else it is UTC.
+    #[must_use]
+    pub fn in_zone(self, zone: Zone) -> Self {
+        Self { zone, ..self }
     }
 
     /// The store.
@@ -128,6 +137,7 @@ impl Engine {
             now: given.now,
             entropy: &given.entropy,
             groups_path: &self.groups_path,
+            zone: &self.zone,
             patterns: &self.patterns,
             careful: (care == Care::Careful).then(careful),
         }
@@ -193,7 +203,7 @@ impl Undo {
 
 /// Whether an input may well answer with a refusal, which undoes what it did.
 fn may_be_refused(input: &Input, no_room: bool) -> bool {
-    matches!(input, Input::Configure(_)) || (no_room && is_new_work(input))
+    matches!(input, Input::Configure(_) | Input::Task(_)) || (no_room && is_new_work(input))
 }
 
 /// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.
@@ -201,6 +211,7 @@ fn is_new_work(input: &Input) -> bool {
     match input {
         Input::Inbound(_) => true,
         Input::Configure(configure) => !configure.may_make_room(),
+        Input::Task(command) => matches!(command, TaskCommand::Add(_) | TaskCommand::Set(..) | TaskCommand::Run(_)),
         Input::Start
         | Input::Collected(_)
         | Input::Runtime(_)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::prune::{self, Named};
 use super::{
     Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, renew, restart, retention, rights,
-    spec, threads, wirings,
+    schedule, spec, threads, wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -131,10 +131,16 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings, after: &m
     if before.as_ref().is_none_or(|before| before.retention != settings.retention) {
         retention::begin_again(cx, txn)?;
     }
-    if before.and_then(|before| before.timezone) != settings.timezone {
+    let moved = before.and_then(|before| before.timezone) != settings.timezone;
+    if moved {
         agents::in_the_common_zone(cx, txn, after)?;
     }
     cx.db.settings.put(txn, &(), settings)?;
+    if moved {
+        for (_, agent) in cx.db.agents_by_folder.collect_range(txn, .., usize::MAX)? {
+            schedule::renew_zone(cx, txn, agent)?;
+        }
+    }
     Ok(Ok(vec![report("settings".to_owned(), action)]))
 }
 

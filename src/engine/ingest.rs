@@ -80,8 +80,8 @@ impl Intake {
                     self.note_progress(cx, txn, incarnation, true)?;
                 }
             }
-            Record::End { seq, also, incarnation, failure, answers } => {
-                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, failure, answers })? {
+            Record::End { seq, also, incarnation, failure, gated, answers } => {
+                if self.end(cx, txn, (seq, incarnation), TurnEnd { also, failure, gated, answers })? {
                     self.note_progress(cx, txn, incarnation, true)?;
                     self.ended = true;
                 }
@@ -197,7 +197,7 @@ impl Intake {
             self.clear(cx, txn, (&turn.also, incarnation))?;
             return Ok(false);
         }
-        let TurnEnd { also, failure, answers } = turn;
+        let TurnEnd { also, failure, gated, answers } = turn;
         if let Some(failure) = failure.as_ref().filter(|failure| failure.again != Again::Never) {
             self.over.extend(&also);
             self.put_aside(cx, txn, answers)?;
@@ -207,7 +207,7 @@ impl Intake {
         }
         let error = failure.map(|failure| failure.error);
         let (mut said, trouble) = self.answers(cx, txn, answers)?;
-        let state = decide_end(error, trouble.first().cloned(), cx);
+        let state = decide_end((error, gated), trouble.first().cloned(), cx);
         // A failed turn may have said itself what went wrong.
         if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
             said.extend(self.say_failed(cx, txn, (id, &message), error)?);
@@ -295,6 +295,7 @@ impl Intake {
 struct TurnEnd {
     also: Vec<u64>,
     failure: Option<Failure>,
+    gated: Option<String>,
     answers: Vec<Answer>,
 }
 
@@ -309,10 +310,10 @@ pub(super) const fn is_open(message: &Message) -> bool {
 }
 
 /// How a turn ended for a message: an answer that cannot be sent is a failure that somebody is told of.
-fn decide_end(error: Option<String>, trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
+fn decide_end((error, gated): (Option<String>, Option<String>), trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
     let at = cx.now.wall;
     match error.or(trouble) {
         Some(error) => MessageState::Failed { error, at },
-        None => MessageState::Completed { how: Completion::Answered, at },
+        None => MessageState::Completed { how: gated.map_or(Completion::Answered, Completion::Gated), at },
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cx, Result};
+use super::{Cx, Result, schedule};
 use crate::model::address::Address;
 use crate::model::content::BlobId;
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState};
+use crate::model::task::Slot;
 use crate::model::time::{Awake, Timestamp};
 use crate::state::{Text, Write};
 
@@ -27,6 +28,8 @@ pub(super) struct NewMessage {
     pub(super) reply: Option<Address>,
     /// Where it comes from, if an agent said it.
     pub(super) from: Option<Hop>,
+    /// The occurrence of a task that it is.
+    pub(super) slot: Option<Slot>,
 }
 
 /// Stores what an event says.
@@ -90,6 +93,7 @@ pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Resul
         trigger: new.trigger,
         reply: new.reply,
         from: new.from,
+        slot: new.slot,
         state: MessageState::Pending(Due::Now),
         tries: 0,
         failed_in: 0,
@@ -130,6 +134,9 @@ pub(super) fn end(
     let message = update(cx, txn, id, |message| message.state = state.clone())?;
     if let Some(source) = cx.db.bodies.require(txn, &message.body)?.source {
         effects.push(Effect::Settled(Settled { message: id, source, state, answers }));
+    }
+    if let Some(slot) = message.slot {
+        schedule::over(cx, txn, (slot, id, &message.state), effects)?;
     }
     Ok(message)
 }

@@ -12,6 +12,7 @@ use crate::model::policy::Policy;
 use crate::model::report::{Refusal, Reply};
 use crate::model::time::Moment;
 use crate::state::{self, Store, Tables, Write};
+use crate::time::zone::Zone;
 
 mod access;
 mod again;
@@ -53,6 +54,7 @@ mod rights;
 mod route;
 #[cfg(test)]
 mod scene;
+mod schedule;
 mod sessions;
 mod spec;
 mod start;
@@ -78,6 +80,8 @@ pub struct Cx<'a> {
     pub entropy: &'a entropy::Entropy,
     /// Canonical path of the directory under which the agent groups' folders lie, raw bytes.
     pub groups_path: &'a [u8],
+    /// The machine's zone, for people for whom none is configured.
+    pub zone: &'a Zone,
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
     /// Set when the input failed because of a damaged row and is carried out again without what needs that row.
@@ -155,6 +159,14 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::Decide(matter, value) => approvals::decide(cx, txn, *matter, value),
         Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
         Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
+        Input::Task(command) => {
+            let mut effects = Vec::new();
+            let changed = schedule::command(cx, txn, (command.clone(), None), &mut effects)?;
+            Ok(match changed {
+                Ok((id, task)) => Applied::new(Reply::Task(id, Box::new(task)), effects),
+                Err(why) => Applied::refused("invalid", why),
+            })
+        }
         Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
         Input::Continue(rest) => remove::go_on(cx, txn, *rest),
     }

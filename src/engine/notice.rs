@@ -114,7 +114,7 @@ fn leave(
     };
     let body = messages::insert_body(cx, txn, &body)?;
     let (row, seq) = sessions::update(cx, txn, session, crate::model::session::Session::take_seq)?;
-    let new = NewMessage { session, agent: row.agent, seq, body, trigger, reply: row.reply, from: None };
+    let new = NewMessage { session, agent: row.agent, seq, body, trigger, reply: row.reply, from: None, slot: None };
     messages::insert(cx, txn, new)
 }
 

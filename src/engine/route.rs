@@ -306,7 +306,16 @@ impl<'a> FanOut<'a> {
         let route = sessions::decide_route(mode, self.chat_id, &self.event.source);
         let (session, row) = sessions::arrive(cx, txn, agent_id, route, &self.event.source)?;
         let (seq, reply) = (row.last_number, self.reply());
-        let new = NewMessage { session, agent: agent_id, seq, body, trigger, reply: Some(reply.clone()), from: None };
+        let new = NewMessage {
+            session,
+            agent: agent_id,
+            seq,
+            body,
+            trigger,
+            reply: Some(reply.clone()),
+            from: None,
+            slot: None,
+        };
         let message = messages::insert(cx, txn, new)?;
         if trigger {
             let message = ExportedMessage {

@@ -11,6 +11,7 @@ use crate::model::report::ChangeReport;
 use crate::model::time::{Awake, Moment, Timestamp};
 use crate::state::dump::{self, Format};
 use crate::state::{Error, Options, Store, Write, check};
+use crate::time::zone::Zone;
 
 /// A store with a clock that goes on by a second per transaction.
 pub(super) struct Scene {
@@ -57,7 +58,8 @@ impl Scene {
         let done = self.store.write(|db, txn| {
             let (policy, patterns) = (&Policy::STANDARD, &self.patterns);
             let entropy = &Entropy::of(1);
-            let cx = Cx { db, policy, now, entropy, groups_path: b"/groups", patterns, careful: None };
+            let cx =
+                Cx { db, policy, now, entropy, groups_path: b"/groups", zone: &Zone::utc(), patterns, careful: None };
             work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)
         });
         let line = |one: &ChangeReport| format!("{} {}", one.action.as_str(), one.entity);
@@ -71,6 +73,11 @@ impl Scene {
     /// Carries out a transaction that is not to be refused.
     pub(super) fn done(&self, work: impl FnOnce(&Cx<'_>, &mut Write<'_>, &mut Aftermath) -> Result<Made>) -> String {
         self.tell(work).unwrap()
+    }
+
+    /// Sets the clock: the next transaction is a second later.
+    pub(super) fn jump(&self, to: Timestamp) {
+        self.second.set(to.millis() / 1_000);
     }
 
     /// The rows of a table, as the dump shows them.

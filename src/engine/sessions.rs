@@ -51,7 +51,21 @@ pub(super) fn arrive_in(
     }
 }
 
-/// A new session, with the number of its first message.
+/// As [`arrive`], for work that belongs to no conversation: an agent has one session for it, which has no chat.
+pub(super) fn arrive_for_maintenance(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<(SessionId, Session)> {
+    if let Some(id) = cx.db.maintenance_sessions.get(txn, &agent)? {
+        let (session, _) = update(cx, txn, id, |session| {
+            session.active = cx.now.wall;
+            session.take_seq()
+        })?;
+        return Ok((id, session));
+    }
+    let (id, session) = store(cx, txn, (agent, SessionName::Maintenance), Route::AgentShared, None)?;
+    cx.db.maintenance_sessions.put(txn, &agent, &id)?;
+    Ok((id, session))
+}
+
+/// A new session that is found by its route.
 fn make(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -60,12 +74,26 @@ fn make(
     reply: Option<Address>,
 ) -> Result<(SessionId, Session)> {
     let by_route = (agent, RouteKey::from(&route));
+    let (id, session) = store(cx, txn, (agent, SessionName::Default), route, reply)?;
+    cx.db.sessions_by_route.put(txn, &by_route, &id)?;
+    cx.db.sessions_by_agent.put(txn, &(agent, id), &())?;
+    Ok((id, session))
+}
+
+/// The row of a new session, with the number of its first message.
+fn store(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (agent, name): (AgentId, SessionName),
+    route: Route,
+    reply: Option<Address>,
+) -> Result<(SessionId, Session)> {
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
     let mut session = Session {
         agent,
         route,
-        name: SessionName::Default,
+        name,
         reply,
         status: SessionStatus::Active,
         last_number: 0,
@@ -81,8 +109,6 @@ fn make(
         active: cx.now.wall,
     };
     session.take_seq();
-    cx.db.sessions_by_route.put(txn, &by_route, &id)?;
-    cx.db.sessions_by_agent.put(txn, &(agent, id), &())?;
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
     Ok((id, session))

@@ -2,8 +2,8 @@
 
 use super::stuck::{self, Verdict};
 use super::{
-    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, retention, threads,
-    wake,
+    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, retention,
+    schedule, threads, wake,
 };
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
@@ -25,6 +25,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         judge_all,
         approvals::due,
         requests::expire,
+        schedule::due,
         ripen_messages,
         places::fill,
         requests::replies::again,

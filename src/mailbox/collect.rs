@@ -283,8 +283,10 @@ impl<'a> Collector<'a> {
         self.answer_room.take(answers.len() + also.len(), 0);
         files.push(format!("{ACK_DIR}/{}", end.name));
         let failure = (end.name.status == AckStatus::Failed).then(|| parse::failure(&end.ack));
+        let gated = parse::gated(&end.ack);
         let also = also.into_iter().collect();
-        let record = Record::End { seq: end.name.seq, also, incarnation: end.name.incarnation, failure, answers };
+        let record =
+            Record::End { seq: end.name.seq, also, incarnation: end.name.incarnation, failure, gated, answers };
         self.ends.push(Found { record, files });
     }
 

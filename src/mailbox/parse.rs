@@ -71,6 +71,12 @@ pub(super) fn failure(ack: &Ack) -> Failure {
     Failure { error, again }
 }
 
+/// Why a task ended without its agent, as far as it is stored.
+pub(super) fn gated(ack: &Ack) -> Option<String> {
+    let why = ack.gated.as_deref().filter(|_| ack.status == AckStatus::Completed)?;
+    Some(text::cut(why.trim(), ERROR_CHARS))
+}
+
 /// Reads something said.
 pub(super) fn out(id: &OutId, bytes: &[u8]) -> Result<Parsed, Refusal> {
     let value = versioned(bytes).map_err(|reason| Refusal { reason, is_final: false })?;

@@ -11,6 +11,8 @@ use crate::model::time::Millis;
 
 use super::text;
 
+mod tasks;
+
 /// Characters of a question's title.
 const TITLE_CHARS: usize = 200;
 /// Characters of a question.
@@ -105,8 +107,12 @@ fn request(content: &Fields) -> Result<Request, String> {
             server(content).map(Request::AddMcpServer).map_err(|why| format!("add_mcp_server failed: {why}"))
         }
         Some("create_agent") => create_agent(content).map_err(|why| format!("create_agent failed: {why}")),
+        Some("schedule_task" | "list_tasks" | "update_task" | "cancel_task" | "pause_task" | "resume_task") => {
+            tasks::request(content).map(Request::Tasks)
+        }
         Some(other) => Err(format!(
-            "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent",
+            "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent, and \
+             schedule_task, list_tasks, update_task, cancel_task, pause_task, resume_task",
             text::reason(other)
         )),
         None => Err("a request needs an `action`".to_owned()),

@@ -9,6 +9,7 @@ use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
+use super::task::TaskCommand;
 use super::time::Timestamp;
 
 /// One input, one transaction.
@@ -34,6 +35,8 @@ pub enum Input {
     DirectOpened(UserId, Result<ForeignId, String>),
     /// Time passed: look at what is due.
     Sweep(Vec<Observation>),
+    /// An operator wants something done with tasks.
+    Task(TaskCommand),
     /// An operator wants the entities to be like this.
     Configure(Configure),
     /// The rest of work that was too large for one transaction.

@@ -47,6 +47,8 @@ pub enum Record {
         incarnation: u32,
         /// How it failed, if it did.
         failure: Option<Failure>,
+        /// Why the agent was not woken, if it was not: the word of a task's script.
+        gated: Option<String>,
         /// The answers it names, and for those that could not be read why.
         answers: Vec<Answer>,
     },

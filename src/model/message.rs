@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::content::{Attachment, Content};
 use super::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, SessionId};
+use super::task::Slot;
 use super::time::{Awake, Timestamp};
 
 /// What kind of message it is, as the agent sees it.
@@ -67,12 +68,14 @@ pub enum Due {
 }
 
 /// How a message ended well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Completion {
     /// A turn took it in.
     Answered,
     /// It was context beyond the agent's cap; stored, never shown.
     ContextCapped,
+    /// It was a task whose script said that there is nothing to do, or failed, as the text says; the agent was not woken.
+    Gated(String),
 }
 
 /// Where a message is: exactly one of these at any time.
@@ -136,6 +139,8 @@ pub struct Message {
     pub reply: Option<Address>,
     /// The agent's session that said it, and how many agents it went through since a person spoke; none for others.
     pub from: Option<Hop>,
+    /// The occurrence of a task that it is.
+    pub slot: Option<Slot>,
     /// Where it is.
     pub state: MessageState,
     /// Turns that ended without an end for it.

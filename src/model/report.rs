@@ -2,9 +2,10 @@
 
 use super::effect::Effect;
 use super::entity::Folder;
-use super::id::{ChatId, MessageId, SessionId};
+use super::id::{ChatId, MessageId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
+use super::task::Task;
 
 /// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Reply {
         /// What to tell.
         text: String,
     },
+    /// A task, as it is now.
+    Task(TaskId, Box<Task>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
 }

@@ -2,6 +2,8 @@
 
 use super::card::CardOption;
 use super::entity::{McpServer, Packages};
+use super::id::TaskId;
+use super::task::TaskChange;
 use super::time::Millis;
 
 /// What an agent wants done with something it wrote.
@@ -40,6 +42,34 @@ pub enum Request {
         /// What it is told about itself.
         instructions: Option<String>,
     },
+    /// Something about what it is to do later.
+    Tasks(TaskRequest),
+}
+
+/// What an agent wants of its scheduled tasks. Times and recurrences are as it wrote them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskRequest {
+    /// Another one.
+    Schedule {
+        /// What it is told.
+        prompt: String,
+        /// First time.
+        first: String,
+        /// When it comes again.
+        recurrence: Option<String>,
+        /// A script that runs first.
+        script: Option<String>,
+    },
+    /// Those there are: `pending`, `paused`, or both.
+    List(Option<String>),
+    /// A change.
+    Update(TaskId, Box<TaskChange>),
+    /// An end.
+    Cancel(TaskId),
+    /// A pause.
+    Pause(TaskId),
+    /// The end of a pause.
+    Resume(TaskId),
 }
 
 /// A question to people, in a form that a card can show.

@@ -12,9 +12,10 @@ use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Gr
 use crate::model::hold_off::HoldOff;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::later::{Fire, SkipSummary, StateField, Task};
+use crate::model::later::{SkipSummary, StateField};
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::session::{Session, Workspace};
+use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 
 macro_rules! records {
@@ -93,7 +94,12 @@ records! {
     }
     "channel" 1 ChannelInstance
     "sticky" 1 Sticky
-    "task" 1 Task |row| { black_out(&mut row.prompt); }
+    "task" 1 Task |row| {
+        black_out(&mut row.prompt);
+        if let Some(script) = &mut row.script {
+            black_out(script);
+        }
+    }
     "fire" 1 Fire
     "skip_summary" 1 SkipSummary |row| { black_out_json(&mut row.summary); }
     "mute" 1 Mute |row| { black_out_json(&mut row.note); }

@@ -21,9 +21,10 @@ use crate::model::id::{
 };
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::later::{Fire, SkipSummary, StateField, Task};
+use crate::model::later::{SkipSummary, StateField};
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::session::{Discriminator, Fingerprint, Session, Workspace};
+use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::{Awake, Timestamp};
 
@@ -78,6 +79,8 @@ tables! {
     index sessions_by_route: (AgentId, RouteKey) => SessionId;
     /// The same by agent, the newest one last.
     index sessions_by_agent: (AgentId, SessionId) => ();
+    /// The active session of an agent for work that belongs to no conversation.
+    index maintenance_sessions: AgentId => SessionId;
 
     /// What messages say, once per event.
     table bodies: BodyId => Body;
@@ -148,9 +151,11 @@ tables! {
     table replies: (SessionId, Text) => HostReply;
     /// Scheduled tasks.
     table tasks: TaskId => Task;
-    /// Future occurrences; one per series.
+    /// Future occurrences; one per active series.
     index tasks_due: (Timestamp, TaskId) => ();
-    /// Past occurrences, by series and slot.
+    /// Tasks that are active or paused, by agent.
+    index tasks_by_agent: (AgentId, TaskId) => ();
+    /// What became of slots, by series and slot.
     table fires: (TaskId, Timestamp) => Fire;
     /// Skip summaries.
     table skips: SkipId => SkipSummary;

@@ -53,6 +53,15 @@ impl Every {
         }
     }
 
+    /// An interval of this length.
+    ///
+    /// # Errors
+    /// As for [`Self::parse`].
+    pub fn of(length: Millis) -> Result<Self, BadEvery> {
+        let good = (LEAST..=MOST).contains(&length.get());
+        if good { Ok(Self(length.get())) } else { Err(BadEvery::Range { text: length.get().to_string() }) }
+    }
+
     /// The length.
     #[must_use]
     pub const fn length(self) -> Millis {

@@ -271,7 +271,7 @@ fn a_failure_among_the_last_words() {
 fn what_would_fail_again_is_given_up() {
     let mut world = running();
     let failure = Some(Failure { error: "no such model".to_owned(), again: Again::Never });
-    let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure, answers: vec![] };
+    let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure, gated: None, answers: vec![] };
     world.put(Input::Collected(Collection { session: S, found: vec![Found { record, files: vec![] }], closes: None }));
     assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
     assert!(!world.effects.contains(&Effect::Stop(S, 1)));

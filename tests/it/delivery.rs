@@ -419,7 +419,7 @@ fn answers_with_impossible_names() {
         Answer::Missing("a\0b".into()),
         Answer::Refused { id: "y".repeat(5_000), reason: "too large".into() },
     ];
-    let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure: None, answers };
+    let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure: None, gated: None, answers };
     world.put(Input::Collected(Collection { session: S, found: vec![Found { record, files: vec![] }], closes: None }));
     assert!(matches!(world.all_messages()[0].1.state, MessageState::Failed { .. }));
 }

@@ -133,6 +133,17 @@ impl Desk {
     /// An ack that says nothing more.
     fn ack(&self, seq: u64, status: AckStatus) -> Ack {
         let (out, ends, incarnation) = (Vec::new(), Vec::new(), self.gate.incarnation());
-        Ack { v: WIRE_VERSION, seq, incarnation, status, at: now_iso(), out, ends, error: None, retry: None }
+        Ack {
+            v: WIRE_VERSION,
+            seq,
+            incarnation,
+            status,
+            at: now_iso(),
+            out,
+            ends,
+            error: None,
+            gated: None,
+            retry: None,
+        }
     }
 }

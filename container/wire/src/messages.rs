@@ -94,6 +94,9 @@ pub struct Ack {
     /// Why the turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Of a task that ended without waking the agent: what its script said, or how it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gated: Option<String>,
     /// Of a turn that failed: that it may be tried again. Absent: it would fail again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,

@@ -15,6 +15,7 @@ mod own;
 pub(super) mod peers;
 mod questions;
 pub(super) mod replies;
+mod tasks;
 
 use super::json::{self, Field};
 use super::outbox::{Accepted, Place};
@@ -39,6 +40,7 @@ pub(super) fn serve(
                 Err(why) => Ok(Err(format!("there is no chat to ask in: {why}"))),
             };
         }
+        Request::Tasks(wanted) => return tasks::serve(cx, txn, (asker, wanted), to, effects),
         Request::InstallPackages { packages, reason } => {
             Matters::Packages { session, apt: packages.apt, npm: packages.npm, reason }
         }

@@ -88,7 +88,7 @@ pub(in crate::engine) fn send(
     let (session, row) = sessions::arrive_in(cx, txn, peer.agent, answered)?;
     let seq = row.last_number;
     let hop = Some(Hop { session: from, count });
-    let new = NewMessage { session, agent: peer.agent, seq, body, trigger: true, reply: None, from: hop };
+    let new = NewMessage { session, agent: peer.agent, seq, body, trigger: true, reply: None, from: hop, slot: None };
     let message = messages::insert(cx, txn, new)?;
     match said.deliver_after {
         Some(time) if time > cx.now.wall => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::model::content::RawJson;
 use crate::model::effect::{Export, ExportedReply};
 use crate::model::mailbox::{Record, Said};
-use crate::model::request::{Request, Wish};
+use crate::model::request::{Request, TaskRequest, Wish};
 
 use super::super::Error;
 use super::export::context;
@@ -100,11 +100,11 @@ fn the_golden_requests_are_understood() {
     assert!(matches!(request(packages), Request::InstallPackages { packages, .. } if packages.npm == ["@scope/pkg"]));
     assert!(matches!(request(server), Request::AddMcpServer(server) if server.env.len() == 2));
     assert!(matches!(request(agent), Request::CreateAgent { name, .. } if name == "Research Bot"));
-    let (edit, reaction, unknown) = (said("out-edit.json"), said("out-reaction.json"), said("out-request.json"));
+    let (edit, reaction, tasks) = (said("out-edit.json"), said("out-reaction.json"), said("out-request.json"));
     assert_eq!((edit.wish, edit.text.as_str(), edit.request), (Wish::Edit(13), "better", None));
     assert_eq!((reaction.wish, reaction.text.as_str()), (Wish::React(12), "thumbs_up"));
     assert_eq!(reaction.request.as_deref(), Some("rq-31"));
-    assert!(matches!(unknown.wish, Wish::Impossible(why) if why.starts_with("unknown action `list_tasks`")));
+    assert!(matches!(request(tasks), Request::Tasks(TaskRequest::List(None))));
 }
 
 /// Who speaks is for Hearth to say, also to other agents.

@@ -236,6 +236,7 @@ proptest::proptest! {
                     proptest::prop_assert!(server.env.windows(2).all(|pair| pair[0].0 < pair[1].0));
                 }
                 Request::CreateAgent { name, .. } => proptest::prop_assert!(is_short_line(&name, LABEL_CHARS)),
+                Request::Tasks(_) => proptest::prop_assert!(action.ends_with("_task") || action == "list_tasks"),
             },
             other => proptest::prop_assert!(false, "{other:?}"),
         }

@@ -2,6 +2,7 @@
 
 use super::{Check, readable};
 use crate::model::entity::{Destination, Role};
+use crate::model::task::{TaskHome, TaskState};
 use crate::state::{ForeignKey, Result};
 
 /// What entities refer to is there; keys say who the records say.
@@ -47,7 +48,18 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.questions, |check, id, question| {
         check.refers((&db.questions, &id), (&db.sessions_by_id, &question.session))
     })?;
-    check.each(&db.tasks, |check, id, task| check.refers((&db.tasks, &id), (&db.sessions_by_id, &task.session)))?;
+    check.each(&db.tasks, |check, id, task| {
+        if let TaskHome::Session(session) = task.home {
+            check.refers((&db.tasks, &id), (&db.sessions_by_id, &session))?;
+        }
+        if let Some(message) = task.running {
+            check.refers((&db.tasks, &id), (&db.messages, &message))?;
+        }
+        if (task.state == TaskState::Active) != task.due().is_some() {
+            check.report(&db.tasks, &id, "an active task has one future occurrence, and no other has one");
+        }
+        check.refers((&db.tasks, &id), (&db.agents, &task.agent))
+    })?;
     check.each(&db.fires, |check, key, _| check.refers((&db.fires, &key), (&db.tasks, &key.0)))?;
     check.each(&db.skips, |check, id, skip| check.refers((&db.skips, &id), (&db.agents, &skip.agent)))?;
     check.each(&db.sticky, |check, key, sticky| {

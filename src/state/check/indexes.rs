@@ -68,6 +68,15 @@ pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
         },
         |check, (_, id), ()| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
+    check.agree_through(
+        &db.sessions,
+        &db.maintenance_sessions,
+        |(_, _, id), session| {
+            let found = session.status == SessionStatus::Active && session.name == SessionName::Maintenance;
+            found.then_some((session.agent, *id))
+        },
+        |check, _, id| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
+    )?;
     check.agree(
         &db.incarnations,
         &db.live,
@@ -100,7 +109,13 @@ pub(super) fn of_dates(check: &mut Check<'_, '_>) -> Result<()> {
         |key, sticky| Some(((sticky.until, key.clone()), ())),
         |(_, key), ()| key.clone(),
     )?;
-    check.agree(&db.tasks, &db.tasks_due, |id, task| task.next.map(|due| ((due, *id), ())), |(_, id), ()| *id)?;
+    check.agree(&db.tasks, &db.tasks_due, |id, task| task.due().map(|due| ((due, *id), ())), |(_, id), ()| *id)?;
+    check.agree(
+        &db.tasks,
+        &db.tasks_by_agent,
+        |id, task| task.state.is_open().then_some(((task.agent, *id), ())),
+        |(_, id), ()| *id,
+    )?;
     check.agree(
         &db.skips,
         &db.skips_unsurfaced,

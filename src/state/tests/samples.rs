@@ -18,10 +18,13 @@ use crate::model::id::{
 };
 use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
-use crate::model::later::{Fire, SkipSummary, StateField, Task};
+use crate::model::later::{SkipSummary, StateField};
 use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
 use crate::model::session::{
     Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Witness, Workspace, WorkspaceKey,
+};
+use crate::model::task::{
+    Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::thread::{Mute, Sticky};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
@@ -109,6 +112,7 @@ pub(super) fn message(number: u64, state: MessageState, trigger: bool) -> (Messa
         trigger,
         reply: Some(address(Some("7"))),
         from: None,
+        slot: None,
         state,
         tries: 0,
         failed_in: 0,
@@ -369,16 +373,38 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     asked(db, txn)?;
     let task = Task {
-        session: SESSION,
+        agent: AGENT,
+        home: TaskHome::Session(SESSION),
         prompt: "Water the plants".to_owned(),
-        recurrence: Some("0 9 * * 1".to_owned()),
+        script: Some("echo '{\"wakeAgent\":true}'".to_owned()),
+        reply: Some(address(None)),
+        recurrence: Recurrence::Cron("0 9 * * 1".to_owned()),
+        anchor: at(6),
+        missed: Missed::RunAll(3),
+        overlap: Overlap::Queue,
+        state: TaskState::Active,
         next: Some(at(82)),
+        running: None,
+        queued: None,
+        failures: 1,
+        origin: TaskOrigin::Agent(SESSION),
         created: at(5),
+        changed: at(5),
     };
-    db.tasks.put(txn, &TaskId::new(1), &task)?;
+    let paused = Task { recurrence: Recurrence::Every(Millis::minutes(90)), state: TaskState::Paused, ..task.clone() };
+    for (number, row) in [(1, &task), (2, &paused)] {
+        db.tasks.put(txn, &TaskId::new(number), row)?;
+        db.tasks_by_agent.put(txn, &(AGENT, TaskId::new(number)), &())?;
+    }
     db.tasks_due.put(txn, &(at(82), TaskId::new(1)), &())?;
-    let fire = Fire { at: at(6), zone: "Europe/Berlin".to_owned(), skipped: None };
-    db.fires.put(txn, &(TaskId::new(1), at(6)), &fire)?;
+    let fire = |outcome| Fire { at: at(7), zone: "Europe/Berlin".to_owned(), outcome };
+    let skipped = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(4), count: Some(2) };
+    db.fires.put(txn, &(TaskId::new(1), at(3)), &fire(skipped))?;
+    db.fires.put(
+        txn,
+        &(TaskId::new(1), at(6)),
+        &fire(FireOutcome::Failed(MessageId::new(1), "no model".to_owned())),
+    )?;
     let skip = SkipSummary { agent: AGENT, summary: json("{}"), taken: at(6), surfaced: None };
     db.skips.put(txn, &SkipId::new(1), &skip)?;
     db.skips_unsurfaced.put(txn, &(AGENT, SkipId::new(1)), &())?;

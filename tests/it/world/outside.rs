@@ -230,21 +230,24 @@ pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> Found {
     let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
     files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
     let answers = answers.into_iter().map(|said| Answer::Read(Box::new(said))).collect();
-    Found { record: Record::End { seq, also: vec![], incarnation, failure: None, answers }, files }
+    Found { record: Record::End { seq, also: vec![], incarnation, failure: None, gated: None, answers }, files }
 }
 
 /// The file by which an incarnation says that a turn failed.
 pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> Found {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
     let failure = Some(Failure { error: error.to_owned(), again: Again::Never });
-    Found { record: Record::End { seq, also: vec![], incarnation, failure, answers: vec![] }, files: vec![file] }
+    Found {
+        record: Record::End { seq, also: vec![], incarnation, failure, gated: None, answers: vec![] },
+        files: vec![file],
+    }
 }
 
 /// The file by which an incarnation says that a turn failed which may be tried again, with further messages of the turn.
 pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: Again) -> Found {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
     let failure = Some(Failure { error: "529 overloaded".to_owned(), again });
-    Found { record: Record::End { seq, also, incarnation, failure, answers: vec![] }, files: vec![file] }
+    Found { record: Record::End { seq, also, incarnation, failure, gated: None, answers: vec![] }, files: vec![file] }
 }
 
 /// Something an incarnation says; `number` names it, too.

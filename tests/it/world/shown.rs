@@ -30,6 +30,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
+        Input::Task(command) => format!("task command {command:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
         Input::Continue(rest) => format!("continue {rest:?}"),
     }
@@ -66,6 +67,9 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
                 text.push_str(&format!("\n- {}", wiring_line(wiring)));
             }
             text
+        }
+        Reply::Task(id, task) => {
+            format!("task {id} {}, next {:?}", task.state.as_str(), task.next.map(|at| at.to_string()))
         }
         Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {

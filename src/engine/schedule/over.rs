@@ -1,0 +1,50 @@
+//! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins.
+
+use super::{fire, put, record, zone_of};
+use crate::engine::{Cx, Result, remove};
+use crate::model::effect::Effect;
+use crate::model::id::MessageId;
+use crate::model::message::{Completion, MessageState};
+use crate::model::task::{FireOutcome, Slot, TaskState};
+use crate::state::Write;
+
+/// Takes in that the message of a slot is over. The series went on when the slot was used: nothing about it changes,
+/// whether it is active or paused. That a run failed was told to whoever waits for its answer.
+pub(in crate::engine) fn over(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (slot, message, state): (Slot, MessageId, &MessageState),
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let Some(outcome) = decide(message, state) else { return Ok(()) };
+    let Some(before) = cx.db.tasks.get(txn, &slot.task)? else { return Ok(()) };
+    let mut task = before.clone();
+    let zone = zone_of(cx, txn, task.agent)?;
+    task.failures = match outcome {
+        FireOutcome::Failed(..) => task.failures.saturating_add(1),
+        _ => 0,
+    };
+    record(cx, txn, (slot.task, slot.at), &zone, outcome)?;
+    if task.running == Some(message) {
+        task.running = None;
+        if let Some(at) = task.queued.take()
+            && task.state != TaskState::Cancelled
+            && !remove::is_removed(cx, txn, task.agent)?
+        {
+            let message = fire::start(cx, txn, (slot.task, &task), at, effects)?;
+            task.running = Some(message);
+            record(cx, txn, (slot.task, at), &zone, FireOutcome::Running(message))?;
+        }
+    }
+    put(cx, txn, slot.task, (Some(&before), &task))
+}
+
+fn decide(message: MessageId, state: &MessageState) -> Option<FireOutcome> {
+    match state {
+        MessageState::Pending(_) | MessageState::Claimed { .. } => None,
+        MessageState::Completed { how: Completion::Gated(why), .. } => Some(FireOutcome::Gated(message, why.clone())),
+        MessageState::Completed { .. } => Some(FireOutcome::Done(message)),
+        MessageState::Failed { error, .. } => Some(FireOutcome::Failed(message, error.clone())),
+        MessageState::Dropped { reason, .. } => Some(FireOutcome::Failed(message, reason.as_str().to_owned())),
+    }
+}

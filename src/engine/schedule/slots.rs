@@ -1,0 +1,176 @@
+//! Which slots a series has: pure.
+
+use crate::model::task::{Recurrence, Task};
+use crate::model::time::{Millis, Timestamp};
+use crate::time::cron::Cron;
+use crate::time::every::Every;
+use crate::time::zone::Zone;
+
+/// Slots that are counted one by one; of longer runs only the ends are found.
+const COUNTED_MAX: u32 = 1_000;
+
+/// The times of a series.
+#[derive(Debug)]
+pub(super) enum Series {
+    /// One.
+    Once,
+    /// Those of a cron expression in a zone.
+    Cron(Cron, Zone),
+    /// Those of a grid that begins at a time.
+    Every(Every, Timestamp),
+    /// None: what is stored was checked when it was set, but another Hearth may have checked it.
+    Unreadable,
+}
+
+impl Series {
+    /// The times of a task, if its people live in `zone`.
+    pub(super) fn of(task: &Task, zone: &Zone) -> Self {
+        Self::new(&task.recurrence, task.anchor, zone)
+    }
+
+    /// The times of a recurrence.
+    pub(super) fn new(recurrence: &Recurrence, anchor: Timestamp, zone: &Zone) -> Self {
+        match recurrence {
+            Recurrence::Once => Self::Once,
+            Recurrence::Cron(text) => match Cron::parse(text) {
+                Ok(cron) => Self::Cron(cron, zone.clone()),
+                Err(_) => Self::Unreadable,
+            },
+            Recurrence::Every(length) => match Every::of(*length) {
+                Ok(every) => Self::Every(every, anchor),
+                Err(_) => Self::Unreadable,
+            },
+        }
+    }
+
+    /// The first slot after a time, strictly.
+    pub(super) fn after(&self, at: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Once | Self::Unreadable => None,
+            Self::Cron(cron, zone) => cron.next(at, zone),
+            Self::Every(every, anchor) => every.next(at, *anchor),
+        }
+    }
+
+    /// The slots from `first`, which is one, to `now`: the newest ones, and the run of those before them.
+    pub(super) fn passed(&self, first: Timestamp, now: Timestamp, newest: usize) -> Passed {
+        let newest = newest.max(1);
+        let mut slots = std::collections::VecDeque::from([first]);
+        let mut before: Option<Run> = None;
+        let mut at = first;
+        let mut seen = 0_u32;
+        while let Some(slot) = self.after(at).filter(|slot| *slot <= now) {
+            seen = seen.saturating_add(1);
+            if seen > COUNTED_MAX {
+                return self.long(first, now, newest);
+            }
+            slots.push_back(slot);
+            at = slot;
+            if slots.len() > newest
+                && let Some(old) = slots.pop_front()
+            {
+                before = Some(Run::and(before, old));
+            }
+        }
+        Passed { newest: slots.into(), before }
+    }
+
+    /// As [`Self::passed`], for so many slots that they are not gone through: looks back from now, further and further.
+    fn long(&self, first: Timestamp, now: Timestamp, newest: usize) -> Passed {
+        let mut back = Millis::minutes(1);
+        loop {
+            let from = now.minus(back).max(first);
+            let mut slots: Vec<Timestamp> = Vec::new();
+            let mut at = from;
+            while let Some(slot) = self.after(at).filter(|slot| *slot <= now) {
+                slots.push(slot);
+                at = slot;
+            }
+            if slots.len() > newest || from == first {
+                let kept = slots.split_off(slots.len().saturating_sub(newest));
+                let last = slots.last().copied().unwrap_or(first);
+                return Passed { newest: kept, before: Some(Run { first, last, count: None }) };
+            }
+            back = Millis::new(back.get().saturating_mul(2));
+        }
+    }
+}
+
+/// Slots that passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// The newest ones, ascending.
+    pub(super) newest: Vec<Timestamp>,
+    /// Those before them.
+    pub(super) before: Option<Run>,
+}
+
+/// Slots that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// The first one.
+    pub(super) first: Timestamp,
+    /// The last one.
+    pub(super) last: Timestamp,
+    /// How many they are, if that is known.
+    pub(super) count: Option<u32>,
+}
+
+impl Run {
+    /// One slot.
+    pub(super) const fn one(at: Timestamp) -> Self {
+        Self { first: at, last: at, count: Some(1) }
+    }
+
+    /// A run, and one more slot after it.
+    pub(super) fn and(run: Option<Self>, at: Timestamp) -> Self {
+        match run {
+            None => Self::one(at),
+            Some(run) => Self { last: at, count: run.count.map(|count| count.saturating_add(1)), ..run },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn every(minutes: u64) -> Series {
+        Series::new(&Recurrence::Every(Millis::minutes(minutes)), at("2026-01-01T00:00:00Z"), &Zone::utc())
+    }
+
+    #[test]
+    fn what_passed_is_the_newest_and_the_rest() {
+        let series = every(60);
+        let first = at("2026-01-01T03:00:00Z");
+        let one = series.passed(first, at("2026-01-01T03:59:59Z"), 1);
+        assert_eq!(one, Passed { newest: vec![first], before: None });
+        let passed = series.passed(first, at("2026-01-01T08:30:00Z"), 2);
+        assert_eq!(passed.newest, [at("2026-01-01T07:00:00Z"), at("2026-01-01T08:00:00Z")]);
+        assert_eq!(passed.before, Some(Run { first, last: at("2026-01-01T06:00:00Z"), count: Some(4) }));
+    }
+
+    #[test]
+    fn a_year_of_minutes_is_not_counted() {
+        let cron = Series::new(&Recurrence::Cron("* * * * *".to_owned()), at("2026-01-01T00:00:00Z"), &Zone::utc());
+        for series in [every(1), cron] {
+            let first = at("2026-01-01T00:01:00Z");
+            let passed = series.passed(first, at("2027-01-01T00:00:30Z"), 3);
+            let newest = ["2026-12-31T23:58:00Z", "2026-12-31T23:59:00Z", "2027-01-01T00:00:00Z"].map(at);
+            assert_eq!(passed.newest, newest);
+            assert_eq!(passed.before, Some(Run { first, last: at("2026-12-31T23:57:00Z"), count: None }));
+        }
+    }
+
+    #[test]
+    fn what_comes_once_has_one_slot() {
+        let series = Series::new(&Recurrence::Once, at("2026-01-01T00:00:00Z"), &Zone::utc());
+        let first = at("2026-01-01T00:00:00Z");
+        assert_eq!(series.passed(first, at("2036-01-01T00:00:00Z"), 5), Passed { newest: vec![first], before: None });
+        assert_eq!(series.after(first), None);
+    }
+}

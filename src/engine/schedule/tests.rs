@@ -1,0 +1,245 @@
+//! Whole series: what people and agents do with them, clocks, runs that end or do not.
+
+use super::*;
+use crate::engine::configure::Aftermath;
+use crate::engine::scene::{Scene, folder};
+use crate::engine::{agents, messages};
+use crate::model::entity::{AgentSettings, Origin};
+use crate::model::id::MessageId;
+use crate::model::message::{Completion, MessageState};
+use crate::model::task::{
+    Missed, NewTask, Overlap, Recurrence, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
+};
+
+const A: AgentId = AgentId::new(1);
+const T: TaskId = TaskId::new(1);
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+fn new(first: Option<&str>, recurrence: Option<&str>) -> NewTask {
+    NewTask {
+        agent: A,
+        home: TaskHome::Maintenance,
+        prompt: "Water the plants".to_owned(),
+        script: None,
+        reply: None,
+        first: first.map(str::to_owned),
+        recurrence: recurrence.map(str::to_owned),
+        missed: Missed::RunOnce,
+        overlap: Overlap::Refuse,
+        origin: TaskOrigin::Operator,
+    }
+}
+
+/// A scene in New York, on a morning in January.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.jump(at("2026-01-15T12:00:00Z"));
+    zone(&scene, "America/New_York");
+    scene
+}
+
+fn zone(scene: &Scene, name: &str) {
+    let settings = AgentSettings { timezone: Some(name.to_owned()), ..crate::engine::scene::settings() };
+    scene.done(|cx, txn, after| agents::put(cx, txn, (&folder("a"), settings), Origin::Runtime, after));
+}
+
+fn tell(scene: &Scene, command: TaskCommand) -> std::result::Result<Task, String> {
+    let mut told = None;
+    let done = scene.tell(|cx, txn, after: &mut Aftermath| {
+        let changed = super::command(cx, txn, (command, Some(A)), &mut after.effects)?;
+        let refused = changed.as_ref().err().cloned();
+        told = changed.ok().map(|(_, task)| task);
+        Ok(refused.map_or(Ok(Vec::new()), Err))
+    });
+    done.map(|_| told.unwrap())
+}
+
+fn add(scene: &Scene, new: NewTask) -> std::result::Result<Task, String> {
+    tell(scene, TaskCommand::Add(Box::new(new)))
+}
+
+fn task(scene: &Scene) -> Task {
+    let mut found = None;
+    scene.done(|cx, txn, _| {
+        found = cx.db.tasks.get(txn, &T)?;
+        Ok(Ok(Vec::new()))
+    });
+    found.unwrap()
+}
+
+/// What a sweep at this time does with the tasks.
+fn sweep(scene: &Scene, when: &str) -> Task {
+    scene.jump(at(when));
+    scene.done(|cx, txn, after| super::due(cx, txn, &mut after.effects).map(|()| Ok(Vec::new())));
+    task(scene)
+}
+
+fn end(scene: &Scene, message: MessageId, state: MessageState) {
+    scene.done(|cx, txn, after| {
+        messages::end(cx, txn, message, (state, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+    });
+}
+
+fn done(scene: &Scene, message: MessageId) {
+    end(scene, message, MessageState::Completed { how: Completion::Answered, at: at("2026-01-15T12:00:00Z") });
+}
+
+fn shown(at: Option<Timestamp>) -> String {
+    at.map(|at| at.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn times_are_those_of_the_agents_people() {
+    for (first, recurrence, next) in [
+        (Some("2026-01-15T21:00:00"), None, "2026-01-16T02:00:00.000Z"),
+        (Some("2026-01-15T21:00:00"), Some("0 9 * * 1-5"), "2026-01-16T02:00:00.000Z"),
+        (None, Some("0 9 * * *"), "2026-01-15T14:00:00.000Z"),
+        (None, Some("90m"), "2026-01-15T13:30:02.000Z"),
+        (Some("2026-03-08T02:30:00"), None, "2026-03-08T07:30:00.000Z"),
+    ] {
+        let made = add(&scene(), new(first, recurrence)).unwrap();
+        assert_eq!(shown(made.next), next, "{first:?} {recurrence:?}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_leaves_nothing() {
+    let scene = scene();
+    for (first, recurrence, words) in [
+        (None, None, "needs a time"),
+        (Some("nope"), None, "nope"),
+        (Some("2026-02-30T09:00:00"), None, "2026-02-30"),
+        (None, Some("0 9 * *"), "0 9 * *"),
+        (None, Some("0 0 30 2 *"), "day"),
+        (None, Some(""), ""),
+        (None, Some("99999999d"), "out of range"),
+    ] {
+        let why = add(&scene, new(first, recurrence)).unwrap_err();
+        assert!(why.contains(words), "{first:?} {recurrence:?}: {why}");
+    }
+    assert!(add(&scene, NewTask { prompt: "  ".to_owned(), ..new(None, Some("1h")) }).is_err());
+    assert!(add(&scene, NewTask { agent: AgentId::new(9), ..new(None, Some("1h")) }).is_err());
+    assert!(scene.rows("tasks").is_empty());
+}
+
+#[test]
+fn a_series_goes_on_when_its_slot_is_used_whatever_becomes_of_it() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    let used = sweep(&scene, "2026-01-15T14:00:00Z");
+    assert_eq!(shown(used.next), "2026-01-16T14:00:00.000Z");
+    let running = used.running.unwrap();
+    assert_eq!(scene.rows("ready").len(), 1);
+    assert_eq!(sweep(&scene, "2026-01-15T14:00:10Z").running, Some(running), "nothing is done twice");
+    end(&scene, running, MessageState::Failed { error: "no model".to_owned(), at: at("2026-01-15T14:05:00Z") });
+    let failed = task(&scene);
+    assert_eq!((failed.running, failed.failures, failed.state), (None, 1, TaskState::Active));
+    let again = sweep(&scene, "2026-01-16T14:00:01Z");
+    done(&scene, again.running.unwrap());
+    assert_eq!(task(&scene).failures, 0);
+    let fires = scene.rows("fires");
+    assert_eq!(fires.len(), 2);
+    assert!(fires[0].contains("Failed") && fires[1].contains("Done"), "{fires:?}");
+}
+
+#[test]
+fn nights_and_weeks_without_power_have_one_run_and_a_record() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    let woken = sweep(&scene, "2026-01-18T20:00:00Z");
+    assert_eq!(shown(woken.next), "2026-01-19T14:00:00.000Z");
+    let fires = scene.rows("fires");
+    assert_eq!(fires.len(), 2, "{fires:?}");
+    assert!(fires[0].starts_with("ta1/2026-01-15T14:00:00.000Z: ") && fires[0].contains("count: Some(3)"), "{fires:?}");
+    assert!(fires[1].starts_with("ta1/2026-01-18T14:00:00.000Z: ") && fires[1].contains("Running"), "{fires:?}");
+}
+
+#[test]
+fn what_runs_long_holds_up_its_own_series_only_as_the_task_says() {
+    for (overlap, skipped, next_runs) in [(Overlap::Refuse, 1, false), (Overlap::Queue, 0, true)] {
+        let scene = scene();
+        add(&scene, NewTask { overlap, ..new(None, Some("0 * * * *")) }).unwrap();
+        let first = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+        assert_eq!(sweep(&scene, "2026-01-15T14:00:00Z").running, Some(first));
+        let fires = scene.rows("fires");
+        assert_eq!(fires.iter().filter(|fire| fire.contains("StillRunning")).count(), skipped, "{fires:?}");
+        done(&scene, first);
+        assert_eq!(task(&scene).running.is_some(), next_runs);
+    }
+}
+
+/// Cases T11 to T15 of the peer, as they should be.
+#[test]
+fn pauses_outlive_runs_and_an_end_lets_the_run_end() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 * * * *"))).unwrap();
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    assert_eq!(tell(&scene, TaskCommand::Pause(T)).unwrap().state, TaskState::Paused);
+    done(&scene, running);
+    assert_eq!(task(&scene).state, TaskState::Paused, "T13");
+    assert_eq!(sweep(&scene, "2026-01-15T15:00:00Z").running, None, "T12");
+    let resumed = tell(&scene, TaskCommand::Resume(T)).unwrap();
+    assert!(resumed.running.is_some(), "T15: due at once");
+    assert_eq!(shown(resumed.next), "2026-01-15T16:00:00.000Z");
+    let ended = tell(&scene, TaskCommand::Cancel(T)).unwrap();
+    assert_eq!((ended.state, ended.next), (TaskState::Cancelled, None), "T14");
+    done(&scene, ended.running.unwrap());
+    assert_eq!(sweep(&scene, "2026-01-15T20:00:00Z").running, None, "T11");
+    assert!(tell(&scene, TaskCommand::Resume(T)).unwrap_err().contains("over (cancelled)"));
+    assert!(scene.rows("tasks_due").is_empty() && scene.rows("tasks_by_agent").is_empty());
+}
+
+#[test]
+fn what_is_changed_is_changed_and_nothing_else() {
+    let scene = scene();
+    add(&scene, NewTask { script: Some("true".to_owned()), ..new(None, Some("0 9 * * *")) }).unwrap();
+    let set = |change| tell(&scene, TaskCommand::Set(T, Box::new(change)));
+    let changed = set(TaskChange { prompt: Some("New".to_owned()), ..TaskChange::default() }).unwrap();
+    assert_eq!((changed.prompt.as_str(), changed.script.as_deref()), ("New", Some("true")));
+    assert_eq!(shown(changed.next), "2026-01-15T14:00:00.000Z");
+    let other = set(TaskChange { recurrence: Some(Some("0 10 * * *".to_owned())), ..TaskChange::default() }).unwrap();
+    assert_eq!(shown(other.next), "2026-01-15T15:00:00.000Z");
+    let last = set(TaskChange { recurrence: Some(None), script: Some(None), ..TaskChange::default() }).unwrap();
+    assert_eq!((last.recurrence.clone(), last.script.clone()), (Recurrence::Once, None));
+    assert!(set(TaskChange { next: Some("25:00".to_owned()), ..TaskChange::default() }).is_err());
+    assert_eq!(task(&scene).next, last.next, "a refusal changes nothing");
+    let over = sweep(&scene, "2026-01-15T15:00:00Z");
+    assert_eq!((over.state, over.next), (TaskState::Done, None));
+}
+
+#[test]
+fn a_move_to_another_zone_finds_the_next_slots_anew() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    add(&scene, new(Some("2026-01-15T21:00:00"), None)).unwrap();
+    zone(&scene, "Asia/Tokyo");
+    let due = scene.rows("tasks_due");
+    assert!(due[0].contains("2026-01-16T00:00:00.000Z") && due[0].contains("ta1"), "{due:?}");
+    assert!(due[1].contains("2026-01-16T02:00:00.000Z") && due[1].contains("ta2"), "one-shots stay: {due:?}");
+}
+
+#[test]
+fn a_task_can_be_run_by_hand_and_goes_with_its_agent() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    let run = tell(&scene, TaskCommand::Run(T)).unwrap();
+    assert_eq!(shown(run.next), "2026-01-15T14:00:00.000Z", "its series stays as it is");
+    assert!(tell(&scene, TaskCommand::Run(T)).unwrap_err().contains("runs already"));
+    scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects));
+    let gone = task(&scene);
+    assert_eq!((gone.state, gone.next), (TaskState::Cancelled, None));
+}
+
+#[test]
+fn nobody_touches_the_tasks_of_others() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    let other = scene.tell(|cx, txn, after| {
+        let whose = Some(AgentId::new(2));
+        Ok(super::command(cx, txn, (TaskCommand::Cancel(T), whose), &mut after.effects)?.map(|_| Vec::new()))
+    });
+    assert_eq!(other, Err("there is no task ta1".to_owned()));
+}
