@@ -128,8 +128,8 @@ pub(super) const BANS: &[Ban] = &[
         why: "the host has one vocabulary of time",
     },
     Ban {
-        thing: Thing::Crate("cron"),
-        within: "src/",
+        thing: Thing::Text("cron::Schedule"),
+        within: "",
         places: &[("src/time/cron/calendar.rs", "goes through the calendar")],
         why: "its dialect of cron is not ours",
     },

@@ -169,7 +169,6 @@ fn nobody() -> Context {
 }
 
 /// Exactly the prompt, without a line end of its own.
-#[expect(clippy::print_stdout, reason = "the prompt is what was asked for")]
 fn print(text: &str) -> Result<(), PromptError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(PromptError::Output)

@@ -27,195 +27,21 @@ fn body(mut messages: Value, extra: Value) -> String {
     text.strip_prefix(HEADER).unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
-/// (number, messages, body) of the table; `TIME` stands for the time of nearly all of them.
-fn table() -> Vec<(&'static str, Value, String)> {
-    let time = "time=\"Jan 1, 2024, 1:30 PM\"";
-    let telegram = json!({"channel": "telegram", "platform_id": "telegram:42"});
-    let rows = vec![
-        ("F1", json!([]), ""),
-        (
-            "F2",
-            json!([{"content": {"sender": "Alice", "text": "hello"}}]),
-            "<message sender=\"Alice\" TIME>hello</message>",
-        ),
-        (
-            "F3",
-            json!([{"seq": 2, "content": {"sender": "Alice", "text": "hello"}}]),
-            "<message id=\"2\" sender=\"Alice\" TIME>hello</message>",
-        ),
-        (
-            "F4",
-            json!([{"seq": 2, "reply": telegram, "content": {"sender": "Alice", "text": "hi"}}]),
-            "<message id=\"2\" from=\"unknown:telegram:telegram:42\" sender=\"Alice\" TIME>hi</message>",
-        ),
-        (
-            "F5",
-            json!([{"seq": 2, "reply": {"channel": "telegram", "platform_id": ""}, "content": {"sender": "Alice", "text": "hi"}}]),
-            "<message id=\"2\" from=\"unknown:telegram:\" sender=\"Alice\" TIME>hi</message>",
-        ),
-        (
-            "F6",
-            json!([{"seq": 2, "reply": {"channel": "telegram", "platform_id": "42"}, "content": {"sender": "Alice", "text": "hi"}}]),
-            "<message id=\"2\" from=\"family\" sender=\"Alice\" TIME>hi</message>",
-        ),
-        (
-            "F7",
-            json!([{"seq": 2, "reply": {"channel": "agent", "platform_id": "worker"}, "content": {"text": "done"}}]),
-            "<message id=\"2\" from=\"worker-1\" sender=\"Unknown\" TIME>done</message>",
-        ),
-        (
-            "F8",
-            json!([{"seq": 4, "reply": {"channel": "agent", "platform_id": "ag-self"}, "content": {"text": "Resuming.", "sender": "system"}}]),
-            "<message id=\"4\" from=\"unknown:agent:ag-self\" sender=\"system\" TIME>Resuming.</message>",
-        ),
-        (
-            "F9",
-            json!([
-                {"seq": 2, "timestamp": "2024-01-01T00:00:00Z", "content": {"sender": "Alice", "text": "hi"}},
-                {"seq": 4, "timestamp": "2024-01-01T01:00:00Z", "content": {"sender": "Bob", "text": "hey"}},
-            ]),
-            "<messages>\n<message id=\"2\" sender=\"Alice\" time=\"Dec 31, 2023, 7:00 PM\">hi</message>\n\
-             <message id=\"4\" sender=\"Bob\" time=\"Dec 31, 2023, 8:00 PM\">hey</message>\n</messages>",
-        ),
-        (
-            "F10",
-            json!([{"content": {"author": {"fullName": "John Smith"}, "text": "x"}}]),
-            "<message sender=\"John Smith\" TIME>x</message>",
-        ),
-        (
-            "F11",
-            json!([{"content": {"author": {"userName": "john"}, "text": "x"}}]),
-            "<message sender=\"john\" TIME>x</message>",
-        ),
-        ("F12", json!([{"content": {"text": "x"}}]), "<message sender=\"Unknown\" TIME>x</message>"),
-        ("F13", json!([{"content": "plain words"}]), "<message sender=\"Unknown\" TIME>plain words</message>"),
-        ("F14", json!([{"content": {"sender": "A"}}]), "<message sender=\"A\" TIME></message>"),
-        (
-            "F15",
-            json!([{"seq": 6, "content": {"sender": "Alice", "text": "Yes, on my way!",
-                "replyTo": {"id": "42", "sender": "Bob", "text": "Are you coming tonight?"}}}]),
-            "<message id=\"6\" sender=\"Alice\" TIME reply_to=\"42\">\n  <quoted_message from=\"Bob\">Are you coming tonight?\
-             </quoted_message>\nYes, on my way!</message>",
-        ),
-        (
-            "F16",
-            json!([{"content": {"sender": "A", "text": "x", "replyTo": {"id": 42}}}]),
-            "<message sender=\"A\" TIME reply_to=\"42\">x</message>",
-        ),
-        (
-            "F17",
-            json!([{"content": {"sender": "A", "text": "x", "replyTo": {"sender": "B", "text": "q"}}}]),
-            "<message sender=\"A\" TIME>\n  <quoted_message from=\"B\">q</quoted_message>\nx</message>",
-        ),
-        (
-            "F18",
-            json!([{"content": {"sender": "Alice", "text": "ack", "replyTo": {"id": "42", "sender": "Bob"}}}]),
-            "<message sender=\"Alice\" TIME reply_to=\"42\">ack</message>",
-        ),
-        (
-            "F19",
-            json!([{"content": {"sender": "A", "text": "reply",
-                "replyTo": {"id": "1", "sender": "A & B", "text": "<script>alert(\"xss\")</script>"}}}]),
-            "<message sender=\"A\" TIME reply_to=\"1\">\n  <quoted_message from=\"A &amp; B\">&lt;script&gt;alert(&quot;xss&quot;)\
-             &lt;/script&gt;</quoted_message>\nreply</message>",
-        ),
-        (
-            "F20",
-            json!([{"content": {"sender": "A & B <Co>", "text": "it's \"x\" > y && z"}}]),
-            "<message sender=\"A &amp; B &lt;Co&gt;\" TIME>it's &quot;x&quot; &gt; y &amp;&amp; z</message>",
-        ),
-        (
-            "F21",
-            json!([{"content": {"sender": "A", "text": "see",
-                "attachments": [{"name": "a.png", "type": "image", "localPath": "inbox/m1/a.png"}]}}]),
-            "<message sender=\"A\" TIME>see\n[image: a.png — saved to /workspace/inbox/m1/a.png]</message>",
-        ),
-        (
-            "F22",
-            json!([{"content": {"sender": "A", "text": "", "attachments": [
-                {"name": "a.png", "type": "image", "url": "https://x/y?a=1&b=2"}, {"filename": "b.pdf"}, {}]}}]),
-            "<message sender=\"A\" TIME>\n[image: a.png (https://x/y?a=1&amp;b=2)]\n[file: b.pdf]\n[file: attachment]</message>",
-        ),
-        (
-            "F23",
-            json!([{"content": {"sender": "A", "text": "t", "replyTo": {"id": "9", "sender": "B", "text": "q"},
-                "attachments": [{"name": "n", "localPath": "inbox/m1/n"}]}}]),
-            "<message sender=\"A\" TIME reply_to=\"9\">\n  <quoted_message from=\"B\">q</quoted_message>\nt\n\
-             [file: n — saved to /workspace/inbox/m1/n]</message>",
-        ),
-        (
-            "F24",
-            json!([{"kind": "task", "reply": {"channel": "telegram", "platform_id": "42"}, "content": {"prompt": "Review open PRs"}}]),
-            "<task from=\"family\" TIME>Instructions:\nReview open PRs</task>",
-        ),
-        (
-            "F25",
-            json!([{"kind": "task", "content": {"scriptOutput": {"a": 1, "b": ["x"]}, "prompt": "Do <it>"}}]),
-            "<task TIME>Script output:\n{\n  \"a\": 1,\n  \"b\": [\n    \"x\"\n  ]\n}\n\nInstructions:\nDo <it></task>",
-        ),
-        (
-            "F26",
-            json!([{"kind": "task", "content": {"scriptOutput": null, "prompt": "x"}}]),
-            "<task TIME>Instructions:\nx</task>",
-        ),
-        (
-            "F27",
-            json!([{"kind": "task", "timestamp": "2024-01-01 18:30:00", "content": {"prompt": "x"}}]),
-            "<task TIME>Instructions:\nx</task>",
-        ),
-        (
-            "F28",
-            json!([{"kind": "webhook", "content": {"source": "github", "event": "push", "payload": {"ref": "main"}}}]),
-            "<webhook source=\"github\" event=\"push\">{\n  \"ref\": \"main\"\n}</webhook>",
-        ),
-        (
-            "F29",
-            json!([{"kind": "webhook", "content": {"a": 1}}]),
-            "<webhook source=\"unknown\" event=\"unknown\">{\n  \"a\": 1\n}</webhook>",
-        ),
-        (
-            "F30",
-            json!([{"kind": "system", "content": {"action": "register_group", "status": "success", "result": {"id": "ag-1"}}}]),
-            "<system_response action=\"register_group\" status=\"success\">{\"id\":\"ag-1\"}</system_response>",
-        ),
-        (
-            "F31",
-            json!([{"kind": "system", "content": {}}]),
-            "<system_response action=\"unknown\" status=\"unknown\">null</system_response>",
-        ),
-        (
-            "F32",
-            json!([
-                {"kind": "task", "content": {"prompt": "t"}},
-                {"content": {"sender": "A", "text": "1"}},
-                {"kind": "webhook", "content": {"a": 1}},
-                {"kind": "chat-sdk", "content": {"sender": "B", "text": "2"}},
-            ]),
-            "<messages>\n<message sender=\"A\" TIME>1</message>\n<message sender=\"B\" TIME>2</message>\n</messages>\n\n\
-             <task TIME>Instructions:\nt</task>\n\n<webhook source=\"unknown\" event=\"unknown\">{\n  \"a\": 1\n}</webhook>",
-        ),
-        (
-            "F33",
-            json!([{"timestamp": "nope", "content": {"sender": "A", "text": "x"}}]),
-            "<message sender=\"A\" time=\"Invalid Date\">x</message>",
-        ),
-        (
-            "F34",
-            json!([{"content": {"sender": "Zoë 🦀", "text": "line1\nline2\t<b>"}}]),
-            "<message sender=\"Zoë 🦀\" TIME>line1\nline2\t&lt;b&gt;</message>",
-        ),
-    ];
-    rows.into_iter().map(|(number, messages, body)| (number, messages, body.replace("TIME", time))).collect()
-}
-
 #[test]
 fn prompts_are_those_of_the_table() {
     let destinations = json!({"destinations": [
         {"name": "family", "type": "channel", "channel": "telegram", "platform_id": "42"},
         {"name": "worker-1", "type": "agent", "folder": "worker"},
     ]});
-    for (number, messages, expected) in table() {
-        assert_eq!(body(messages, destinations.clone()), expected, "{number}");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("cases.json")).unwrap();
+    assert_eq!(cases.len(), 34);
+    for case in cases {
+        assert_eq!(
+            body(case["messages"].clone(), destinations.clone()),
+            case["body"].as_str().unwrap(),
+            "{}",
+            case["case"]
+        );
     }
 }
 

@@ -1,4 +1,5 @@
 //! `hearth-runner prompt`: messages in, exactly the prompt out.
+#![allow(clippy::disallowed_methods, reason = "a test starts the program")]
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
