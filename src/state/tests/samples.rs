@@ -231,6 +231,21 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         active: at(5),
     };
     db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &session)?;
+    let (number, upkeep) = (
+        SessionId::new(2),
+        Session {
+            route: Route::AgentShared,
+            name: SessionName::Maintenance,
+            reply: None,
+            last_number: 0,
+            last_incarnation: 0,
+            live: None,
+            ..session.clone()
+        },
+    );
+    db.sessions.put(txn, &(fingerprint, discriminator, number), &upkeep)?;
+    db.sessions_by_id.put(txn, &number, &workspace_key())?;
+    db.maintenance_sessions.put(txn, &AGENT, &number)?;
     db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
     db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;
     db.sessions_by_agent.put(txn, &(AGENT, SESSION), &())?;
@@ -498,16 +513,11 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(MessageId::COUNTER, 9)?;
     set(OutboundId::COUNTER, 10)?;
     set(ApprovalId::COUNTER, 2)?;
-    for counter in [
-        ChatId::COUNTER,
-        SessionId::COUNTER,
-        BodyId::COUNTER,
-        DropId::COUNTER,
-        QuestionId::COUNTER,
-        TaskId::COUNTER,
-        SkipId::COUNTER,
-        JournalId::COUNTER,
-    ] {
+    set(TaskId::COUNTER, 2)?;
+    set(SessionId::COUNTER, 2)?;
+    for counter in
+        [ChatId::COUNTER, BodyId::COUNTER, DropId::COUNTER, QuestionId::COUNTER, SkipId::COUNTER, JournalId::COUNTER]
+    {
         set(counter, 1)?;
     }
     Ok(())
