@@ -36,7 +36,7 @@ fn nothing_private_is_shown_unasked() {
         "An answer",
         "Ada",
         "Family",
-        "Main",
+        "Gustava",
         "plan.pdf",
         "plants",
         "Pizza",

@@ -68,7 +68,7 @@ fn json(text: &str) -> RawJson {
 
 pub(super) fn agent(folder: &str) -> Agent {
     let settings = AgentSettings {
-        name: "Main".to_owned(),
+        name: "Gustava".to_owned(),
         provider: ProviderKind::Command,
         command: vec!["agent".to_owned(), "--json".to_owned()],
         env: vec![
