@@ -2,11 +2,11 @@
 //!
 //! The file is `mount-allowlist.json` in Hearth's directory of configuration, outside of the data directory:
 //! `{"allowedRoots": [{"path", "allowReadWrite", "description"?}], "blockedPatterns": […]}`. What no list can allow comes
-//! before it ([`never`]). Other users' homes are not refused as such: the list has to name them, and what the user who runs
+//! before it (`never`). Other users' homes are not refused as such: the list has to name them, and what the user who runs
 //! Hearth may not read stays unreadable.
 //!
 //! Source: the peer's allow-list: same file, same order of checks, same reasons. On purpose different: patterns match whole
-//! parts of a path in any case, see [`blocks`]; some places are never shown; nothing is remembered between two looks.
+//! parts of a path in any case, see `blocks`; some places are never shown; nothing is remembered between two looks.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
