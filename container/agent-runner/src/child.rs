@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -14,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
-use crate::{log, secrets};
+use crate::{life, log, secrets};
 
 /// The longest line that is taken from a process.
 const LINE_BYTES: u64 = 32 * 1024 * 1024;
@@ -161,6 +162,11 @@ impl LineProcess {
         self.ends_within(LAST_MOMENTS);
         // The threads end with the pipes, unless a child of the process still holds them.
         while !self.threads.iter().skip(1).all(JoinHandle::is_finished) && watch.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // A signal for the whole group may have come to this process, too, and be noticed a moment later.
+        let killed = self.status().is_some_and(|status| status.signal().is_some());
+        while killed && !life::is_over() && watch.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(5));
         }
         let ended =

@@ -150,7 +150,11 @@ impl Provider for Program {
             let slice = if waits { ASKED_SLICE } else { SLICE };
             match running.process.hear(slice) {
                 Heard::Nothing => {}
-                Heard::Gone(how) => return Err(TurnError::Failed(format!("the agent's program {how}"))),
+                Heard::Gone(how) => {
+                    // Whoever ended both wants no turn to fail.
+                    report.check()?;
+                    return Err(TurnError::Failed(format!("the agent's program {how}")));
+                }
                 Heard::Line(line) => {
                     if let Some(outcome) =
                         take(&line, report, &self.roots.group, (&mut running.asked, &mut running.tools))?

@@ -49,7 +49,11 @@ impl Session {
                 Heard::Gone(how) if !self.is_proved && lines::is_unknown_conversation(&how) => {
                     return Ok(Attempt::Unknown);
                 }
-                Heard::Gone(how) => return Err(trouble::gone(&how, (self.has_worked, report.tool())).into()),
+                Heard::Gone(how) => {
+                    // Whoever ended both wants no turn to fail.
+                    report.check()?;
+                    return Err(trouble::gone(&how, (self.has_worked, report.tool())).into());
+                }
                 Heard::Line(line) => line,
             };
             let Some(outcome) = self.take(&line, report)? else { continue };
