@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
-use super::id::{AgentId, ChatId};
+use super::id::{AgentId, ChatId, SessionId};
 use super::time::Timestamp;
 
 /// Folder of an agent group: its identity for people, and the name of its directory.
@@ -314,6 +314,17 @@ pub struct Agent {
     pub created: Timestamp,
     /// When it was removed: nothing routes to it, wakes it or is exported any more.
     pub archived: Option<Timestamp>,
+    /// Packages that were approved and are in no image yet.
+    pub installs: Vec<Install>,
+}
+
+/// Packages that an agent asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Install {
+    /// Who hears what became of it.
+    pub session: SessionId,
+    /// Those it asked for.
+    pub packages: Packages,
 }
 
 /// What happens to people a chat's agents do not know.
