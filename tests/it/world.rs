@@ -70,6 +70,11 @@ impl World {
         }
     }
 
+    /// The same with somebody who builds images.
+    pub(crate) fn with_builds(self) -> Self {
+        Self { engine: self.engine.with_builds(true), ..self }
+    }
+
     /// A world with this configuration.
     pub(crate) fn of(toml: &str) -> Self {
         let mut world = Self::new();

@@ -20,6 +20,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         }
         Input::Collected(collection) => collected(collection),
         Input::Runtime(RuntimeEvent::Running(session, number)) => format!("{session}.{number} runs"),
+        Input::Runtime(RuntimeEvent::Outdated(session, number)) => format!("{session}.{number} is outdated"),
         Input::Runtime(RuntimeEvent::Gone { session, incarnation, exit, .. }) => {
             format!("{session}.{incarnation} is gone: {exit:?}")
         }
