@@ -10,11 +10,11 @@
     reason = "a benchmark measures time, starts the program, prints, and fails loudly"
 )]
 
+#[path = "ground/daemon.rs"]
+mod daemon;
 #[path = "ground/floor.rs"]
 #[expect(dead_code, reason = "only its writes without Hearth are needed")]
 mod floor;
-#[path = "ground/daemon.rs"]
-mod daemon;
 mod ground;
 
 use std::collections::BTreeMap;

@@ -57,7 +57,10 @@ fn main() {
             let socket = PathBuf::from(socket);
             let plain = || spoken(&plain::first_output(&socket, &image, FLOOR));
             let (cold, floor) = self::cold("podman", size(20, 1), plain);
-            note("a container of the same image made and started by Podman without Hearth, until it says something", floor);
+            note(
+                "a container of the same image made and started by Podman without Hearth, until it says something",
+                floor,
+            );
             note("message stored → the first words of a program that did not run, in a container", cold);
         }
         _ => println!("SKIPPED: containers; run this by `.ci/podman.sh cargo bench --bench wake`"),

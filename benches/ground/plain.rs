@@ -30,6 +30,10 @@ fn call(socket: &Path, method: &str, path: &str, body: &str) -> Vec<u8> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    assert!(answer.starts_with(b"HTTP/1.0 2") || answer.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.starts_with(b"HTTP/1.0 2") || answer.starts_with(b"HTTP/1.1 2"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
     answer.split_off(end + 4)
 }

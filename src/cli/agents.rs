@@ -156,7 +156,9 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             sight::warn_of_writable(folder, &toml);
             change::put(paths, &known, toml, json)
         }
-        AgentsCommand::Restart { folder, message, rebuild } => restart(paths, (folder, message.as_ref()), *rebuild, json),
+        AgentsCommand::Restart { folder, message, rebuild } => {
+            restart(paths, (folder, message.as_ref()), *rebuild, json)
+        }
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {
             change::edit(paths, EditJson::RemoveAgent { agent: folder.clone() }, json)

@@ -45,8 +45,8 @@ mod token;
 pub mod trial;
 mod typing;
 
-use builds::Builds;
 pub use builds::BuildStatus;
+use builds::Builds;
 use files::{Fates, Files, Removals, Remover};
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};

@@ -15,7 +15,7 @@ fn both() -> Packages {
 
 /// Somebody approved packages, and images are built.
 fn approved() -> World {
-    let mut world = working_in(World::new().with_builds());
+    let mut world = working_in(World::building());
     ask(&mut world, "p", packages());
     assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
     world
