@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
-use super::id::{AgentId, ChatId, SessionId};
+use super::id::{AgentId, ChatId};
+use super::request::Install;
 use super::time::Timestamp;
 
 /// Folder of an agent group: its identity for people, and the name of its directory.
@@ -316,15 +317,6 @@ pub struct Agent {
     pub archived: Option<Timestamp>,
     /// Packages that were approved and are in no image yet.
     pub installs: Vec<Install>,
-}
-
-/// Packages that an agent asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Install {
-    /// Who hears what became of it.
-    pub session: SessionId,
-    /// Those it asked for.
-    pub packages: Packages,
 }
 
 /// What happens to people a chat's agents do not know.

@@ -1,13 +1,14 @@
 //! Images of agents: what follows when one was built, could not be, or is another one.
 
-use hearth::model::entity::{Install, Packages};
+use hearth::model::entity::Packages;
 use hearth::model::incarnation::StopReason;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::report::Reply;
+use hearth::model::request::Install;
 
 use crate::requests::{S, ask, decide, main_agent, newest, packages, working_in};
 use crate::world::outside::{claim, end};
-use crate::world::{World, event};
+use crate::world::{World, event, event_in};
 
 fn both() -> Packages {
     Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] }
@@ -59,6 +60,9 @@ fn who_asked_for_packages_is_told_when_its_image_has_them() {
 #[test]
 fn a_build_that_fails_is_told_once_to_the_agent_and_to_the_owner() {
     let mut world = approved();
+    // Somebody is at the terminal.
+    world.inject(&event_in(("terminal", "t", None), ("o", "x", ""), ""));
+    world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
     built(&mut world, both(), Err("there is no package jq"));
     let (note, body) = newest(&world);
     assert_eq!(

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::own;
 use crate::engine::{Cx, Result, lifecycle, notice, readable, renew, sessions};
 use crate::model::effect::Effect;
-use crate::model::entity::{Install, Packages};
+use crate::model::entity::Packages;
 use crate::model::id::AgentId;
 use crate::model::incarnation::{Phase, StopReason};
+use crate::model::request::Install;
 use crate::model::session::SessionStatus;
 use crate::state::Write;
 

@@ -6,9 +6,10 @@ use crate::engine::json::{self, Field};
 use crate::engine::{Cx, Result, approvals, notice, renew, sessions};
 use crate::model::approval::{Approval, Matters};
 use crate::model::effect::Effect;
-use crate::model::entity::{Agent, AgentSettings, Install, McpServer, Packages};
+use crate::model::entity::{Agent, AgentSettings, McpServer, Packages};
 use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::Reason;
+use crate::model::request::Install;
 use crate::state::Write;
 
 /// Decisions that one session may wait for.
