@@ -10,6 +10,8 @@
     reason = "a benchmark measures time, starts the program, prints, and fails loudly"
 )]
 
+#[path = "ground/daemon.rs"]
+mod daemon;
 #[path = "ground/floor.rs"]
 #[expect(dead_code, reason = "only its writes without Hearth are needed")]
 mod floor;
@@ -17,12 +19,11 @@ mod ground;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use daemon::Daemon;
 use ground::{Ground, event, idle_sessions, moment, now};
-use hearth::config::Paths;
 use hearth::engine::commit::Submission;
 use hearth::model::ForeignId;
 use hearth::model::input::Input;
@@ -109,51 +110,12 @@ fn said(thread: usize, number: usize) -> Submission {
     one
 }
 
-/// A daemon over a data directory; killed when it is dropped.
-struct Daemon {
-    child: Child,
-    paths: Paths,
-}
-
-impl Daemon {
-    fn start(data: &Path) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_hearth"))
-            .args(["run", "--data"])
-            .arg(data)
-            .env_remove("XDG_RUNTIME_DIR")
-            .env("HEARTH_LOG", "error")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { child, paths: Paths::find(Some(data)).unwrap() }
-    }
-
-    fn connect(&self) -> Client {
-        let begin = now();
-        loop {
-            if let Ok(client) = Client::connect(&self.paths) {
-                return client;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(30), "the daemon does not answer");
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 fn start_time(data: &Path) -> Duration {
     middle(
         (0..5)
             .map(|_| {
                 let begin = now();
-                let daemon = Daemon::start(data);
+                let daemon = Daemon::start(data, &[]);
                 drop(daemon.connect());
                 begin.elapsed()
             })
@@ -168,7 +130,7 @@ fn footprint(data: &Path) -> (u64, usize) {
 }
 
 fn footprint_once(data: &Path) -> (u64, usize) {
-    let daemon = Daemon::start(data);
+    let daemon = Daemon::start(data, &[]);
     drop(daemon.connect());
     std::thread::sleep(Duration::from_millis(1_500));
     let process = PathBuf::from(format!("/proc/{}", daemon.child.id()));
@@ -196,7 +158,7 @@ struct Way {
 fn conversation(times: usize) -> Way {
     let dir = tempfile::tempdir_in(ground::place()).unwrap();
     let bare = Ground::new("", |_| {});
-    let daemon = Daemon::start(dir.path());
+    let daemon = Daemon::start(dir.path(), &[]);
     let mut client = daemon.connect();
     assert!(matches!(client.ask(&Request::Attach { agent: None }), Ok(Response::Attached { .. })));
     say_and_wait(&mut client, 0);

@@ -37,9 +37,11 @@ fn main() {
         }
     }
     let mut table = render(&groups, &target);
-    if let Ok(house) = std::fs::read_to_string(target.join("bench-house.md")) {
-        table.push('\n');
-        table.push_str(&house);
+    for part in ["bench-house.md", "bench-wake.md"] {
+        if let Ok(part) = std::fs::read_to_string(target.join(part)) {
+            table.push('\n');
+            table.push_str(&part);
+        }
     }
     print!("{table}");
     std::fs::write(root().join("benches/RESULTS.md"), table).unwrap();

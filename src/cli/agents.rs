@@ -2,10 +2,12 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
+use super::image::{self, BuiltJson};
 use super::{Done, Failure, change, out, purge, sight};
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
@@ -13,6 +15,7 @@ use crate::config::{Machine, Paths};
 use crate::contracts::home;
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
+use crate::socket::shape::ConfiguredJson;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AgentsCommand {
@@ -50,6 +53,9 @@ pub(super) enum AgentsCommand {
         /// Say this to each session that is started again; without it they start when they are next needed
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
+        /// Build its image first, as `hearth image build` does; if that fails nothing is started again
+        #[arg(long)]
+        rebuild: bool,
     },
     /// Archive an agent: its wirings go, what waits for it is dropped, its directory stays
     Remove {
@@ -150,13 +156,8 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             sight::warn_of_writable(folder, &toml);
             change::put(paths, &known, toml, json)
         }
-        AgentsCommand::Restart { folder, message } => {
-            let edit = EditJson::RestartAgent { agent: folder.clone(), message: message.clone() };
-            let done = change::submit_edit(paths, edit)?;
-            if done.changes.is_empty() && !json {
-                return out::line(&format!("no session of {folder} runs: what waits for it is tried at once"));
-            }
-            change::print(&done, json)
+        AgentsCommand::Restart { folder, message, rebuild } => {
+            restart(paths, (folder, message.as_ref()), *rebuild, json)
         }
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {
@@ -235,6 +236,29 @@ fn list(known: &Configuration, json: bool) -> Done {
         ("ORIGIN", "origin"),
     ];
     entity::list("agents", json, known.agents.iter().map(one).collect(), &columns)
+}
+
+/// The answer of `hearth agents restart --rebuild --json`.
+#[derive(Debug, Serialize)]
+struct Rebuilt {
+    images: Vec<BuiltJson>,
+    #[serde(flatten)]
+    done: ConfiguredJson,
+}
+
+fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild: bool, json: bool) -> Done {
+    let images = if rebuild { image::rebuild(paths, folder)? } else { Vec::new() };
+    if !json {
+        image::print(&images)?;
+    }
+    let done = change::submit_edit(paths, EditJson::RestartAgent { agent: folder.clone(), message: message.cloned() })?;
+    match (rebuild, json) {
+        (true, true) => out::json(&Rebuilt { images, done }),
+        (_, false) if done.changes.is_empty() => {
+            out::line(&format!("no session of {folder} runs: what waits for it is tried at once"))
+        }
+        _ => change::print(&done, json),
+    }
 }
 
 /// The zone that is configured for all.

@@ -64,7 +64,7 @@ struct BuiltAnswer {
 }
 
 #[derive(Debug, Serialize)]
-struct BuiltJson {
+pub(super) struct BuiltJson {
     image: String,
     /// Folder of the agent; null for the base.
     agent: Option<String>,
@@ -184,10 +184,40 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
     if json {
         return out::json(&BuiltAnswer { images });
     }
+    print(&images)
+}
+
+/// A line for each image that was built.
+pub(super) fn print(images: &[BuiltJson]) -> Done {
     images.iter().try_for_each(|built| {
         let short = built.id.get(..12).unwrap_or(&built.id);
         out::line(&format!("{}: {short}, {} bytes, {:.1} s", built.image, built.bytes, built.seconds))
     })
+}
+
+/// Builds what an agent runs in: its own image if it has packages, with the base if that is not what it should be; else
+/// the base.
+pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Failure> {
+    let wishes = Wishes::read(paths)?;
+    let agents = wishes.agents();
+    let Some(agent) = agents.iter().find(|agent| agent.folder == folder) else {
+        return Err(Failure::Failed(format!("there is no agent {folder}; `hearth agents list` shows them")));
+    };
+    if let (false, Some(image)) = (agent.needs_own(), wishes.configured()) {
+        return Err(Failure::Failed(format!(
+            "agent {folder} uses the image {image}, which Hearth does not build: build it, and restart without --rebuild"
+        )));
+    }
+    let engine = Engine::find()?;
+    let progress = Building::new();
+    let mut images = Vec::new();
+    if !agent.needs_own() || wants_base(&engine, &wishes)? {
+        images.push(shape(image::build_base(&engine, &Wanted::default(), &progress)?, None));
+    }
+    if agent.needs_own() {
+        images.push(shape(image::build_for(&engine, agent, &Fetch::default(), &progress)?, Some(folder)));
+    }
+    Ok(images)
 }
 
 /// Whether images of agents would be built on a base that is not there or is an older one.

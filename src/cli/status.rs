@@ -15,7 +15,7 @@ use crate::model::delivery::OutState;
 use crate::model::entity::Hold;
 use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
-use crate::socket::protocol::{DaemonStatus, Request, Response};
+use crate::socket::protocol::{BuildJson, DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
 use crate::time::zone::{Chosen, Source, Zone};
 
@@ -144,6 +144,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     if let Some(daemon) = &daemon {
         let wanted = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.runtime);
         warnings.extend(runtime_change(daemon, wanted));
+        warnings.extend(daemon.builds.iter().filter_map(build_failure));
     }
     let zone = zone(&reader, daemon.as_ref(), &mut warnings)?;
     (status.timezone, status.timezone_from) = (zone.zone.to_string(), zone.source.to_string());
@@ -255,6 +256,16 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
 
 fn channels(db: &Tables, txn: &Read<'_>) -> Result<Vec<ChannelInstance>, state::Error> {
     db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect()
+}
+
+/// An image that could not be built.
+fn build_failure(build: &BuildJson) -> Option<String> {
+    let why = build.why.as_ref()?;
+    Some(format!(
+        "the image of agent {0} could not be built ({1} times), it runs without its new packages: {why}; it is tried again, \
+         and `hearth image build {0}` tries at once",
+        build.agent, build.failed
+    ))
 }
 
 fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<String> {
@@ -382,6 +393,9 @@ fn print_summary(status: &Status) -> Done {
     }
     if let Some(daemon) = &status.daemon {
         out::line(&format!("runtime   {}, because {}", daemon.runtime, daemon.runtime_why))?;
+        for build in daemon.builds.iter().filter(|build| build.state == "building") {
+            out::line(&format!("building  {} for agent {}", build.image, build.agent))?;
+        }
     }
     places::print(&status.places)?;
     out::line(&format!("timezone  {} ({})", status.timezone, status.timezone_from))?;

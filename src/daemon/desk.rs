@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::{Daemon, LineStatus, setup};
+use super::{BuildStatus, Daemon, LineStatus, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, Told};
 use crate::model::address::{Address, ForeignId};
@@ -16,7 +16,7 @@ use crate::model::message::{MessageKind, MessageState};
 use crate::model::report::{Outcome, Refusal, Reply};
 use crate::model::time::Timestamp;
 use crate::socket::change::ChangeRequest;
-use crate::socket::protocol::{ChannelStatus, DaemonStatus, End, Request, Response};
+use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 
@@ -189,6 +189,7 @@ impl Daemon {
             terminals: self.terminals().count(),
             queued: self.queued(),
             channels: self.channels().into_iter().map(channel_status).collect(),
+            builds: self.builds().into_iter().map(build_json).collect(),
         }
     }
 
@@ -245,6 +246,12 @@ impl Daemon {
             other => not_done(other),
         }
     }
+}
+
+fn build_json(status: BuildStatus) -> BuildJson {
+    let BuildStatus { agent, image, failed, why, building } = status;
+    let state = if building { "building" } else { "waiting" };
+    BuildJson { agent, image, state: state.to_owned(), failed, why }
 }
 
 fn channel_status(line: LineStatus) -> ChannelStatus {

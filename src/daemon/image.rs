@@ -25,6 +25,11 @@ pub trait Progress {
 
     /// Podman said this. Anything may be in it.
     fn said(&self, line: &str);
+
+    /// Whether nobody wants it any more.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// What an operator says of the image that all agents can be started from.
@@ -284,7 +289,7 @@ impl Watch for Limit<'_> {
     }
 
     fn expired(&self) -> bool {
-        self.passed() > self.most
+        self.passed() > self.most || self.progress.is_some_and(Progress::is_over)
     }
 }
 

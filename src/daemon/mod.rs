@@ -25,6 +25,7 @@ use crate::model::time::Timestamp;
 use crate::runtime::{Events, Runtime};
 use crate::state::{self, Store};
 
+mod builds;
 mod crash;
 mod desk;
 mod door;
@@ -44,6 +45,8 @@ mod token;
 pub mod trial;
 mod typing;
 
+pub use builds::BuildStatus;
+use builds::Builds;
 use files::{Fates, Files, Removals, Remover};
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
@@ -128,6 +131,8 @@ pub struct Daemon {
     runtime: Arc<dyn Runtime>,
     /// Why it is this runtime, and what the settings said when it was chosen.
     chosen: (String, Option<RuntimeKind>),
+    /// Who builds images, if agents run in containers.
+    builds: Option<Arc<Builds>>,
     typing: Arc<Typing>,
     terminals: Arc<Terminals>,
     switchboard: Arc<Switchboard>,
@@ -153,12 +158,13 @@ impl Daemon {
         let install = format!("{:016x}", store.install());
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         let zone = Machine::look().zone(None, None).zone;
-        let engine = Arc::new(Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone));
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
         let choice = runtime::Around { paths, install: &install, settings: &settings, asked: wish.runtime };
         let Chosen { runtime, why } = runtime::choose(&choice, runtime_events(&inbox, &typing))?;
         tracing::info!("runtime: {}, because {why}", runtime.name());
-        let stop = Arc::new(Stop::default());
+        let builds = runtime.builds_images().then(Arc::<Builds>::default);
+        let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
+        let (engine, stop) = (Arc::new(engine), Arc::new(Stop::default()));
         let files = Files::open(paths)?;
         let around = Around {
             inbox: Arc::clone(&inbox),
@@ -192,6 +198,7 @@ impl Daemon {
             mailroom: Arc::clone(&mailroom),
             runtime: Arc::clone(&runtime),
             chosen: (why, settings.runtime),
+            builds,
             typing: Arc::clone(&typing),
             terminals,
             switchboard: Arc::clone(&switchboard),
@@ -206,6 +213,7 @@ impl Daemon {
         typing.run(&switchboard)?;
         daemon.start_engine(removals)?;
         daemon.start_ticks()?;
+        daemon.start_builds(install)?;
         switchboard.connect_all()?;
         Ok(daemon)
     }
@@ -276,6 +284,18 @@ impl Daemon {
             }
         };
         std::thread::Builder::new().name("ticks".to_owned()).spawn(run).map(drop).map_err(Error::Thread)
+    }
+
+    fn start_builds(&self, install: String) -> Result<(), Error> {
+        let Some(builds) = &self.builds else { return Ok(()) };
+        builds.start(builds::Around {
+            inbox: Arc::clone(&self.inbox),
+            engine: Arc::clone(&self.engine),
+            runtime: Arc::clone(&self.runtime),
+            stop: Arc::clone(&self.stop),
+            clock: self.clock.clone(),
+            install,
+        })
     }
 
     fn keep_house(&self) {
@@ -369,6 +389,12 @@ impl Daemon {
     #[must_use]
     pub const fn runtime_choice(&self) -> &(String, Option<RuntimeKind>) {
         &self.chosen
+    }
+
+    /// The images that are being built, and those that could not be.
+    #[must_use]
+    pub fn builds(&self) -> Vec<BuildStatus> {
+        self.builds.as_ref().map(|builds| builds.status()).unwrap_or_default()
     }
 
     /// Inputs that wait for the engine.

@@ -33,6 +33,7 @@ pub(super) fn start(
         }
         loop {
             runtime.reconcile(&|| live(&engine, &stop));
+            runtime.compare_images();
             if stop.asked_within(AGAIN) {
                 return;
             }

@@ -147,7 +147,8 @@ pub(super) fn insert(
     origin: Origin,
 ) -> Result<AgentId> {
     let id = cx.db.allocate(txn)?;
-    let agent = Agent { folder: folder.clone(), settings, origin, created: cx.now.wall, archived: None };
+    let agent =
+        Agent { folder: folder.clone(), settings, origin, created: cx.now.wall, archived: None, installs: Vec::new() };
     cx.db.agents.put(txn, &id, &agent)?;
     cx.db.agents_by_folder.put(txn, &Text::from(folder), &id)?;
     sessions::make_workspace(cx, txn, id, folder)?;

@@ -32,6 +32,7 @@ pub struct Engine {
     policy: Policy,
     groups_path: Vec<u8>,
     zone: Zone,
+    builds: bool,
     patterns: Patterns,
 }
 
@@ -39,13 +40,19 @@ impl Engine {
     /// An engine over a store; `groups_path` is the canonical directory of the agent groups' folders.
     #[must_use]
     pub fn new(store: Store, policy: Policy, groups_path: Vec<u8>) -> Self {
-        Self { store, policy, groups_path, zone: Zone::utc(), patterns: Patterns::default() }
+        Self { store, policy, groups_path, zone: Zone::utc(), builds: false, patterns: Patterns::default() }
     }
 
     /// The same engine for a machine whose people live in this zone, unless another one is configured; else it is UTC.
     #[must_use]
     pub fn in_zone(self, zone: Zone) -> Self {
         Self { zone, ..self }
+    }
+
+    /// The same engine beside somebody who builds the images that agents need, and says what became of it.
+    #[must_use]
+    pub fn with_builds(self, builds: bool) -> Self {
+        Self { builds, ..self }
     }
 
     /// The store.
@@ -138,6 +145,7 @@ impl Engine {
             entropy: &given.entropy,
             groups_path: &self.groups_path,
             zone: &self.zone,
+            builds: self.builds,
             patterns: &self.patterns,
             careful: (care == Care::Careful).then(careful),
         }
@@ -215,6 +223,7 @@ fn is_new_work(input: &Input) -> bool {
         Input::Start
         | Input::Collected(_)
         | Input::Runtime(_)
+        | Input::Built(..)
         | Input::Delivered(..)
         | Input::Reachable(..)
         | Input::Pressed(_)

@@ -27,6 +27,13 @@ pub(super) fn runtime_event(cx: &Cx<'_>, txn: &mut Write<'_>, event: RuntimeEven
                 end_outdated(cx, txn, (session, number), &mut effects)?;
             }
         }
+        RuntimeEvent::Outdated(session, number) => {
+            if cx.db.live.get(txn, &session)? == Some(number)
+                && cx.db.incarnations.require(txn, &(session, number))?.outdated.is_none()
+            {
+                retire(cx, txn, (session, number), StopReason::Renewed, &mut effects)?;
+            }
+        }
         RuntimeEvent::Gone { session, incarnation: number, exit, stderr_tail } => {
             if cx.db.live.get(txn, &session)? != Some(number) {
                 return Ok(Applied::done(effects));

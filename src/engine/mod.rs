@@ -82,6 +82,8 @@ pub struct Cx<'a> {
     pub groups_path: &'a [u8],
     /// The machine's zone, for people for whom none is configured.
     pub zone: &'a Zone,
+    /// Whether somebody builds images of agents with packages.
+    pub builds: bool,
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
     /// Set when the input failed because of a damaged row and is carried out again without what needs that row.
@@ -153,6 +155,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::Inbound(event) => route::route(cx, txn, event),
         Input::Collected(collection) => ingest::ingest(cx, txn, collection.clone()),
         Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event.clone()),
+        Input::Built(agent, packages, built) => requests::built(cx, txn, (*agent, packages, built)).map(Applied::done),
         Input::Delivered(id, result) => deliver::delivered(cx, txn, *id, result.clone()),
         Input::Reachable(channel, address) => deliver::reachable(cx, txn, channel, address.as_ref()),
         Input::Pressed(press) => approvals::pressed(cx, txn, press),

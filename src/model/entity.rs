@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::id::{AgentId, ChatId};
+use super::request::Install;
 use super::time::Timestamp;
 
 /// Folder of an agent group: its identity for people, and the name of its directory.
@@ -314,6 +315,8 @@ pub struct Agent {
     pub created: Timestamp,
     /// When it was removed: nothing routes to it, wakes it or is exported any more.
     pub archived: Option<Timestamp>,
+    /// Packages that were approved and are in no image yet.
+    pub installs: Vec<Install>,
 }
 
 /// What happens to people a chat's agents do not know.

@@ -5,6 +5,7 @@ use super::card::{Button, Matter};
 use super::configure::Configure;
 use super::content::{Attachment, Content};
 use super::delivery::DeliveryResult;
+use super::entity::Packages;
 use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
@@ -23,6 +24,8 @@ pub enum Input {
     Collected(Collection),
     /// The runtime says what became of an incarnation.
     Runtime(RuntimeEvent),
+    /// The image of an agent was built with these packages, or could not be.
+    Built(AgentId, Packages, Result<(), String>),
     /// A channel says what became of a delivery.
     Delivered(OutboundId, DeliveryResult),
     /// Somebody is there to take what waits for an address, or a whole channel came up.
@@ -96,6 +99,8 @@ pub struct Press {
 pub enum RuntimeEvent {
     /// The incarnation runs.
     Running(SessionId, u32),
+    /// The incarnation runs from another image than one that is started now.
+    Outdated(SessionId, u32),
     /// The incarnation is gone with all its processes.
     Gone {
         /// Session.

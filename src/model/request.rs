@@ -1,8 +1,10 @@
 //! What agents ask of Hearth itself, after the mailbox has read and bounded it.
 
+use serde::{Deserialize, Serialize};
+
 use super::card::CardOption;
 use super::entity::{McpServer, Packages};
-use super::id::TaskId;
+use super::id::{SessionId, TaskId};
 use super::task::TaskChange;
 use super::time::Millis;
 
@@ -19,6 +21,15 @@ pub enum Wish {
     Request(Box<Request>),
     /// It cannot be done, whatever the store holds: the agent is told why.
     Impossible(String),
+}
+
+/// Packages that an agent asked for, and that were approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Install {
+    /// Who hears what became of it.
+    pub session: SessionId,
+    /// Those it asked for.
+    pub packages: Packages,
 }
 
 /// Something an agent asks of Hearth.

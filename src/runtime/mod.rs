@@ -63,6 +63,11 @@ pub trait Runtime: Send + Sync {
         false
     }
 
+    /// Whether agents run in images, and those of agents with packages have to be built.
+    fn builds_images(&self) -> bool {
+        false
+    }
+
     /// One line for people: what it is, which version, where.
     fn about(&self) -> String {
         self.name().to_owned()
@@ -81,6 +86,9 @@ pub trait Runtime: Send + Sync {
     /// Ends what of this installation runs and is not live: what runs is listed first, then `live` is asked. Waits for
     /// the runtime. A runtime whose agents cannot outlive it has nothing to do.
     fn reconcile(&self, _live: &dyn Fn() -> Vec<(SessionId, u32)>) {}
+
+    /// Reports `Outdated` for what runs from another image than the one that its name means now. Waits for the runtime.
+    fn compare_images(&self) {}
 
     /// Ends everything and waits until it is gone, for at most ten seconds.
     fn shut_down(&self);

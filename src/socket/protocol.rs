@@ -197,6 +197,24 @@ pub struct DaemonStatus {
     /// Channels that are configured.
     #[serde(default)]
     pub channels: Vec<ChannelStatus>,
+    /// Images that are being built, and those that could not be.
+    #[serde(default)]
+    pub builds: Vec<BuildJson>,
+}
+
+/// A build of an agent's image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildJson {
+    /// Folder of the agent.
+    pub agent: String,
+    /// Name of the image.
+    pub image: String,
+    /// `building`, or `waiting` for another try.
+    pub state: String,
+    /// How often it failed.
+    pub failed: u32,
+    /// Why it failed last.
+    pub why: Option<String>,
 }
 
 /// How a channel is.

@@ -15,6 +15,7 @@ mod approvals;
 mod asking;
 mod backup;
 mod bad_input;
+mod builds;
 mod channels;
 mod cli;
 mod commands;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::world::outside::{claim, end, gone, mid_turn, said};
 use crate::world::{World, event, event_in};
 
-const S: SessionId = SessionId::new(1);
+pub(crate) const S: SessionId = SessionId::new(1);
 
 /// An agent `main` in the chat `C` on `net`, where members may talk: `ann` is one. The owner sits at the terminal.
 const HOUSE: &str = r#"
@@ -47,7 +47,12 @@ session = "per-thread"
 
 /// The agent works on a message of Ann, said in the thread `t`.
 fn working() -> World {
-    let mut world = World::of(HOUSE);
+    working_in(World::new())
+}
+
+/// The same in a world without a configuration.
+pub(crate) fn working_in(mut world: World) -> World {
+    world.apply(HOUSE);
     world.outside.channel = Box::new(|delivery| {
         let id = ForeignId::new("message", format!("p{}", delivery.id)).unwrap();
         Some(DeliveryResult::Delivered { platform_message: Some(id) })
@@ -67,7 +72,7 @@ fn write(world: &mut World, said: Said) {
 }
 
 /// Asks Hearth for something under a name.
-fn ask(world: &mut World, name: &str, request: Request) {
+pub(crate) fn ask(world: &mut World, name: &str, request: Request) {
     let number = world.session(S).next_agent_number();
     let live = world.session(S).live.unwrap();
     let wish = Wish::Request(Box::new(request));
@@ -100,7 +105,7 @@ fn the_approval(world: &World) -> Approval {
     world.read(|db, txn| db.approvals.require(txn, &ApprovalId::new(1)))
 }
 
-fn main_agent(world: &World) -> Agent {
+pub(crate) fn main_agent(world: &World) -> Agent {
     world.read(|db, txn| Ok(db.agents.iter(txn)?.next().unwrap()?.1))
 }
 
@@ -129,7 +134,7 @@ fn press_as(world: &mut World, by: &str, (chat, nonce): (&str, u64), option: u32
 }
 
 /// The newest message of the session and what it says.
-fn newest(world: &World) -> (Message, Body) {
+pub(crate) fn newest(world: &World) -> (Message, Body) {
     let message = world.all_messages().into_iter().rfind(|(_, message)| message.session == S).unwrap().1;
     let body = world.read(|db, txn| db.bodies.require(txn, &message.body));
     (message, body)
@@ -139,7 +144,7 @@ fn outbound(world: &World, fits: impl Fn(&Outbound) -> bool) -> Option<(Outbound
     world.all_outbound().into_iter().rfind(|(_, outbound)| fits(outbound))
 }
 
-fn decide(world: &mut World, value: &str) -> Reply {
+pub(crate) fn decide(world: &mut World, value: &str) -> Reply {
     let reply = world.put(Input::Decide(Matter::Approval(ApprovalId::new(1)), value.into()));
     world.settle();
     reply
@@ -367,7 +372,7 @@ fn server() -> McpServer {
     McpServer { name: "files".into(), command: "mcp-files".into(), args: vec!["--all".into()], env }
 }
 
-fn packages() -> Request {
+pub(crate) fn packages() -> Request {
     let packages = Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] };
     Request::InstallPackages { packages, reason: Some("to read JSON".into()) }
 }

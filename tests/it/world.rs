@@ -51,6 +51,10 @@ impl World {
 
     /// A world with other constants, or another store.
     pub(crate) fn with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
+        Self::made(policy, change, false)
+    }
+
+    fn made(policy: Policy, change: impl FnOnce(&mut state::Options), builds: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
         options.map_bytes = Some(256 << 20);
@@ -59,7 +63,7 @@ impl World {
         let store = Store::open(dir.path(), options).unwrap();
         let run = store.begin_run().unwrap();
         Self {
-            engine: Engine::new(store, policy, b"/data/groups".to_vec()),
+            engine: Engine::new(store, policy, b"/data/groups".to_vec()).with_builds(builds),
             _dir: dir,
             wall: Timestamp::parse(NOON).unwrap().millis(),
             awake: Awake::new(run, 0),
@@ -68,6 +72,11 @@ impl World {
             outside: Outside::default(),
             log: Vec::new(),
         }
+    }
+
+    /// A world in which somebody builds images.
+    pub(crate) fn building() -> Self {
+        Self::made(Policy::STANDARD, |_| {}, true)
     }
 
     /// A world with this configuration.

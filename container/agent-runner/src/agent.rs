@@ -1,7 +1,7 @@
 //! The agent's half of the session directory: the only place that writes files.
 //!
 //! Each file is written under a temporary name, synced, renamed, and its directory synced; heartbeat and state, which only
-//! say how things are now, are written the same way without syncs. For crash tests every sync counts, and the process
+//! say how things are now, are written the same way without syncs, and for claims only the file itself is synced. For crash tests every sync counts, and the process
 //! kills itself after the one it was told, so that a test can go through all of them one by one.
 
 use std::collections::BTreeSet;
@@ -98,11 +98,14 @@ impl AgentHalf {
     pub(crate) fn ack(&self, ack: &Ack) -> Result<(), Error> {
         let name = AckName { seq: ack.seq, incarnation: ack.incarnation, status: ack.status }.to_string();
         let dir = self.dir.join(ACK_DIR);
-        if dir.join(&name).exists() { Ok(()) } else { self.write_json(&dir, &name, ack, true) }
+        // Nothing waits for a claim's place in its directory: after a crash of the machine a claim that is not there is
+        // a message that nobody began with.
+        let lasting = if ack.status == AckStatus::Processing { Lasting::Content } else { Lasting::Place };
+        if dir.join(&name).exists() { Ok(()) } else { self.write_json(&dir, &name, ack, lasting) }
     }
 
     pub(crate) fn out(&self, message: &OutMessage) -> Result<(), Error> {
-        self.write_json(&self.out_dir(), &message.id.file_name(), message, true)
+        self.write_json(&self.out_dir(), &message.id.file_name(), message, Lasting::Place)
     }
 
     /// Writes one file of an outgoing message; `name` was checked by the caller.
@@ -143,15 +146,15 @@ impl AgentHalf {
     }
 
     pub(crate) fn write_state(&self, state: &State) -> Result<(), Error> {
-        self.write_json(&self.dir, STATE_FILE, state, false)
+        self.write_json(&self.dir, STATE_FILE, state, Lasting::Not)
     }
 
     pub(crate) fn write_session(&self, session: &SessionFile) -> Result<(), Error> {
-        self.write_json(&self.dir, SESSION_FILE, session, true)
+        self.write_json(&self.dir, SESSION_FILE, session, Lasting::Place)
     }
 
     pub(crate) fn write_heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), Error> {
-        self.write_json(&self.dir, HEARTBEAT_FILE, heartbeat, false)
+        self.write_json(&self.dir, HEARTBEAT_FILE, heartbeat, Lasting::Not)
     }
 
     /// The last state, heartbeat and continuations; none if absent or unreadable, since all can be begun anew.
@@ -183,7 +186,7 @@ impl AgentHalf {
         temporary_name(name, (u64::from(std::process::id()) << 32) | (count & 0xffff_ffff))
     }
 
-    fn write_json<T: Serialize>(&self, dir: &Path, name: &str, value: &T, lasting: bool) -> Result<(), Error> {
+    fn write_json<T: Serialize>(&self, dir: &Path, name: &str, value: &T, lasting: Lasting) -> Result<(), Error> {
         let path = dir.join(name);
         let bytes = match serde_json::to_vec(value) {
             Ok(bytes) => bytes,
@@ -194,22 +197,24 @@ impl AgentHalf {
 
     /// What only says how things are now is not synced: nobody wants it after a crash of the machine, and answers would
     /// wait for it.
-    fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], lasting: bool) -> io::Result<()> {
+    fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], lasting: Lasting) -> io::Result<()> {
         let temporary = dir.join(self.temporary(name));
         let written = File::create_new(&temporary).and_then(|mut file| {
             file.write_all(bytes)?;
-            if lasting { file.sync_all() } else { Ok(()) }
+            if lasting == Lasting::Not { Ok(()) } else { file.sync_all() }
         });
         if let Err(error) = written {
             // The name is ours alone; an unfinished file only costs room, which may be what is missing.
             return fs::remove_file(&temporary).and(Err(error));
         }
-        if lasting {
+        if lasting != Lasting::Not {
             self.step();
         }
         fs::rename(&temporary, dir.join(name))?;
-        if lasting {
+        if lasting == Lasting::Place {
             sync_dir(dir)?;
+        }
+        if lasting != Lasting::Not {
             self.step();
         }
         Ok(())
@@ -222,6 +227,17 @@ impl AgentHalf {
             crate::life::die();
         }
     }
+}
+
+/// What of a file outlives a crash of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    /// Perhaps nothing.
+    Not,
+    /// What is in it, if it is there.
+    Content,
+    /// That it is there.
+    Place,
 }
 
 /// The number in an id of this program, `<incarnation>-<number>-<seq>`; 0 for other ids.

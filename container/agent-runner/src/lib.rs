@@ -13,7 +13,7 @@
 //! * where it has to confine itself (`confine.rs`), it does so before it reads anything that an agent could have written
 //!   and while it has one thread, so that nothing of the agent is ever outside;
 //! * every file of `agent/` is written by `agent.rs`: temporary name, fsync, rename, fsync of the directory
-//!   (no fsync for what only says how things are now);
+//!   (no fsync for what only says how things are now, none of the directory for claims, which a prompt waits for);
 //! * the process may be killed between any two of those steps: a turn ends with one ack, and without it comes back whole.
 
 mod addendum;

@@ -10,6 +10,7 @@ use crate::model::request::Request;
 use crate::state::Write;
 
 pub(super) mod acts;
+mod built;
 mod create;
 mod own;
 pub(super) mod peers;
@@ -19,6 +20,7 @@ mod tasks;
 
 use super::json::{self, Field};
 use super::outbox::{Accepted, Place};
+pub(super) use built::built;
 pub(super) use questions::{card_settled, decide, expire, pressed};
 use replies::Asker;
 

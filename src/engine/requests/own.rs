@@ -6,9 +6,10 @@ use crate::engine::json::{self, Field};
 use crate::engine::{Cx, Result, approvals, notice, renew, sessions};
 use crate::model::approval::{Approval, Matters};
 use crate::model::effect::Effect;
-use crate::model::entity::{Agent, AgentSettings, McpServer};
+use crate::model::entity::{Agent, AgentSettings, McpServer, Packages};
 use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::Reason;
+use crate::model::request::Install;
 use crate::state::Write;
 
 /// Decisions that one session may wait for.
@@ -80,14 +81,26 @@ pub(super) fn add_packages(
             return Ok(Err(format!("an agent has at most {PACKAGES_MAX} packages of a kind")));
         }
     }
+    let packages = Packages { apt: apt.to_vec(), npm: npm.to_vec() };
+    let names = names(&packages);
+    if cx.builds {
+        // What lives goes on as it is until there is an image with them.
+        agent.installs.push(Install { session, packages });
+        cx.db.agents.put(txn, &id, &agent)?;
+        return Ok(Ok(()));
+    }
     change(cx, txn, (id, &agent), effects)?;
-    let names = apt.iter().chain(npm).map(String::as_str).collect::<Vec<_>>().join(", ");
     let text = format!(
         "Packages added to config ({names}). They are installed when the agent's image is built the next time; an agent \
          that runs without an image gets none. Verify that the new packages are available (e.g. run them or check \
          versions) before you rely on them, and report the result to the user."
     );
     notice::wake_agent(cx, txn, session, &text, effects).map(|_| Ok(()))
+}
+
+/// Packages as people read them.
+pub(super) fn names(packages: &Packages) -> String {
+    packages.apt.iter().chain(&packages.npm).map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Gives the agent a server of tools, in the place of one of the same name.

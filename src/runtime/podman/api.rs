@@ -12,9 +12,11 @@ use podman_api::conn::TtyChunk;
 use podman_api::models::{Event, Info};
 use podman_api::opts::{
     ContainerDeleteOpts, ContainerListFilter, ContainerListOpts, ContainerLogsOpts, ContainerStopOpts, EventsOpts,
+    ImageListOpts,
 };
 
 use super::Unusable;
+use super::build::{AGENT, INSTALL as AGENT_INSTALL};
 use super::error::Fault;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
@@ -26,6 +28,8 @@ pub(super) const INSTALL: &str = "hearth.install";
 pub(super) const SESSION: &str = "hearth.session";
 pub(super) const INCARNATION: &str = "hearth.incarnation";
 pub(super) const SPEC: &str = "hearth.spec";
+/// Name of the image that it is to be made of. It is made of another one as long as that is missing.
+pub(super) const IMAGE: &str = "hearth.image";
 /// Names of variables that hold secrets, so that a daemon that did not start a container can still hide them.
 pub(super) const SECRETS: &str = "hearth.secrets";
 
@@ -43,7 +47,22 @@ pub(super) struct Found {
     pub(super) session: Option<SessionId>,
     pub(super) incarnation: Option<u32>,
     pub(super) spec: Option<String>,
+    /// Name of the image that it is to be made of.
+    pub(super) image: Option<String>,
+    /// The image that it is made of.
+    pub(super) image_id: Option<String>,
     pub(super) alive: bool,
+}
+
+/// An image.
+#[derive(Debug, Clone)]
+pub(super) struct Image {
+    pub(super) id: String,
+    pub(super) names: Vec<String>,
+    /// In seconds since the epoch.
+    pub(super) created: i64,
+    /// Folder and installation of the agent that it was built for.
+    pub(super) agent: Option<(String, String)>,
 }
 
 /// What a container is doing.
@@ -129,9 +148,26 @@ impl Api {
                     session: labels.get(SESSION).and_then(|text| text.parse().ok()),
                     incarnation: labels.get(INCARNATION).and_then(|text| text.parse().ok()),
                     spec: labels.get(SPEC).cloned(),
+                    image: labels.get(IMAGE).cloned(),
+                    image_id: container.image_id,
                     alive: life(container.state.as_deref(), None) == Life::Alive,
                 })
             })
+            .collect())
+    }
+
+    /// Every image that has a name.
+    pub(super) async fn images(&self) -> Result<Vec<Image>, Fault> {
+        let listed = self.call(QUESTION, self.podman.images().list(&ImageListOpts::default())).await?;
+        Ok(listed
+            .into_iter()
+            .filter_map(|image| {
+                let labels = image.labels.unwrap_or_default();
+                let names = image.names.or(image.repo_tags).unwrap_or_default();
+                let agent = labels.get(AGENT).cloned().zip(labels.get(AGENT_INSTALL).cloned());
+                Some(Image { id: image.id?, names, created: image.created.unwrap_or(0), agent })
+            })
+            .filter(|image| !image.names.is_empty())
             .collect())
     }
 

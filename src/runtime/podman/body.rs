@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::api::{Facts, INCARNATION, INSTALL, SECRETS, SESSION, SPEC};
+use super::api::{Facts, IMAGE, INCARNATION, INSTALL, SECRETS, SESSION, SPEC};
 use crate::model::entity::{Access, Limits, Network};
 use crate::model::id::SessionId;
 use crate::runtime::Spec;
@@ -38,6 +38,8 @@ pub(super) struct Order<'a> {
     pub(super) install: &'a str,
     pub(super) spec: &'a Spec,
     pub(super) image: &'a str,
+    /// Name of the image that it would be made of if that were there.
+    pub(super) wanted: &'a str,
     pub(super) variables: Vec<(String, String)>,
     pub(super) secret_names: &'a [String],
     pub(super) binds: &'a [Bind],
@@ -88,6 +90,7 @@ fn labels(order: &Order<'_>) -> Value {
         SESSION: order.spec.session.to_string(),
         INCARNATION: order.spec.incarnation.to_string(),
         SPEC: order.spec.digest.to_string(),
+        IMAGE: order.wanted,
         SECRETS: order.secret_names.join(","),
     })
 }
@@ -214,9 +217,9 @@ mod tests {
         let facts = Facts { version: "4.3.1".to_owned(), rootless, limits };
         let spec = spec(network);
         let variables = variables(&spec, vec![("TZ".to_owned(), "x".to_owned()), ("A".to_owned(), "b".to_owned())]);
-        let (install, image) = ("0f", "localhost/a:1");
+        let (install, image, wanted) = ("0f", "localhost/a:1", "localhost/b:1");
         let (secret_names, binds, user) = (&["A".to_owned()][..], &[][..], (user, user));
-        body(&Order { install, spec: &spec, image, variables, secret_names, binds, facts: &facts, user })
+        body(&Order { install, spec: &spec, image, wanted, variables, secret_names, binds, facts: &facts, user })
     }
 
     #[test]

@@ -160,6 +160,10 @@ impl Runtime for PodmanRuntime {
         "podman"
     }
 
+    fn builds_images(&self) -> bool {
+        true
+    }
+
     fn about(&self) -> String {
         self.about.clone()
     }
@@ -196,6 +200,23 @@ impl Runtime for PodmanRuntime {
             for id in stale {
                 if let Err(error) = shared.api.remove(&id).await {
                     tracing::warn!(id, %error, "a container that nobody needs cannot be removed");
+                }
+            }
+        });
+    }
+
+    fn compare_images(&self) {
+        let shared = Arc::clone(&self.shared);
+        self.wait(async move {
+            // Without an answer nothing is known; the next look will tell.
+            let Ok(found) = shared.api.list(&shared.setup.install).await else { return };
+            let Ok(images) = shared.api.images().await else { return };
+            for found in found.into_iter().filter(|found| found.alive) {
+                let wanted = |image: &&api::Image| found.image.as_ref().is_some_and(|name| image.names.contains(name));
+                let now = images.iter().find(wanted).map(|image| &image.id);
+                let outdated = now.zip(found.image_id.as_ref()).is_some_and(|(now, made_of)| now != made_of);
+                if let (true, Some(session), Some(incarnation)) = (outdated, found.session, found.incarnation) {
+                    shared.table.outdated(session, incarnation);
                 }
             }
         });

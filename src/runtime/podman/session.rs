@@ -13,7 +13,7 @@ use super::place;
 use super::table::{Desk, Order};
 use crate::model::incarnation::Exit;
 use crate::runtime::environment::{Environment, configured};
-use crate::runtime::image::{RUNNER, image_of};
+use crate::runtime::image::{RUNNER, base_of, image_of};
 use crate::runtime::{Error, Spec};
 
 /// First pause before something is tried again.
@@ -217,11 +217,13 @@ impl Session<'_> {
         let (binds, environment) = self.prepare(&spec).await?;
         self.go_on(&spec)?;
         let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let image = image_of(&self.shared.setup.install, &folder, &spec.settings, spec.image.as_deref());
+        let wanted = image_of(&self.shared.setup.install, &folder, &spec.settings, spec.image.as_deref());
+        let image = self.image(&wanted, &folder, base_of(spec.image.as_deref())).await;
         let order = body::Order {
             install: &self.shared.setup.install,
             spec: &spec,
             image: &image,
+            wanted: &wanted,
             variables: body::variables(&spec, texts(environment.variables)?),
             secret_names: &environment.secret_names,
             binds: &binds,
@@ -241,6 +243,27 @@ impl Session<'_> {
             Ok(()) => Ok(Some(id)),
             Err(fault) => self.settle(&spec, id, failed(fault)).await,
         }
+    }
+
+    /// The image to take: the one that is wanted, or as long as an agent's own is missing the last of its own, or the base.
+    async fn image(&self, wanted: &str, folder: &str, base: &str) -> String {
+        if wanted == base {
+            return wanted.to_owned();
+        }
+        let images = match self.shared.api.images().await {
+            Ok(images) => images,
+            // The start says what is wrong.
+            Err(_) => return wanted.to_owned(),
+        };
+        if images.iter().any(|image| image.names.iter().any(|name| name == wanted)) {
+            return wanted.to_owned();
+        }
+        let agent = (folder.to_owned(), self.shared.setup.install.clone());
+        let own = images.into_iter().filter(|image| image.agent.as_ref() == Some(&agent));
+        let last = own.max_by_key(|image| image.created).and_then(|image| image.names.into_iter().next());
+        let image = last.unwrap_or_else(|| base.to_owned());
+        tracing::warn!(session = %self.desk.session, wanted, image, "an agent starts without its packages: its image is missing");
+        image
     }
 
     /// Finds out what became of a start that failed or got no answer.

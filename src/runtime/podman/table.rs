@@ -105,6 +105,10 @@ impl Table {
         self.lock().outbox.send(RuntimeEvent::Running(session, incarnation));
     }
 
+    pub(super) fn outdated(&self, session: SessionId, incarnation: u32) {
+        self.lock().outbox.send(RuntimeEvent::Outdated(session, incarnation));
+    }
+
     pub(super) fn gone(&self, session: SessionId, incarnation: u32, exit: Exit, stderr_tail: String) {
         let mut entries = self.lock();
         let ended = entries.ended.entry(session).or_default();

@@ -100,7 +100,14 @@ pub(super) fn agent(folder: &str) -> Agent {
         skills: Skills::Only(vec!["weather".to_owned()]),
         timezone: Some("Europe/Berlin".to_owned()),
     };
-    Agent { folder: Folder::new(folder).unwrap(), settings, origin: Origin::File, created: at(0), archived: None }
+    Agent {
+        folder: Folder::new(folder).unwrap(),
+        settings,
+        origin: Origin::File,
+        created: at(0),
+        archived: None,
+        installs: Vec::new(),
+    }
 }
 
 pub(super) fn message(number: u64, state: MessageState, trigger: bool) -> (MessageId, Message) {

@@ -20,11 +20,13 @@ pub(crate) fn input_line(input: &Input) -> String {
         }
         Input::Collected(collection) => collected(collection),
         Input::Runtime(RuntimeEvent::Running(session, number)) => format!("{session}.{number} runs"),
+        Input::Runtime(RuntimeEvent::Outdated(session, number)) => format!("{session}.{number} is outdated"),
         Input::Runtime(RuntimeEvent::Gone { session, incarnation, exit, .. }) => {
             format!("{session}.{incarnation} is gone: {exit:?}")
         }
         Input::Delivered(id, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
         Input::Delivered(id, result) => format!("{id} was not delivered: {result:?}"),
+        Input::Built(agent, packages, built) => format!("built {agent} {packages:?} {built:?}"),
         Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
         Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),

@@ -21,6 +21,7 @@ pub use error::Error;
 pub use http::Engine;
 use http::{Body, Call, quoted};
 pub use images::{Image, Info};
+pub(super) use recipe::{AGENT, INSTALL};
 pub use recipe::{AgentImage, BaseImage, base_digest};
 pub use trial::{Limited, Trial, Tried};
 

@@ -22,9 +22,9 @@ pub(super) const VERSION: &str = "hearth.image.version";
 /// [`base_digest`] of the base; an agent's image inherits it.
 pub(super) const DIGEST: &str = "hearth.image.digest";
 /// Folder of the agent.
-pub(super) const AGENT: &str = "hearth.image.agent";
+pub(in crate::runtime::podman) const AGENT: &str = "hearth.image.agent";
 /// Installation of the agent.
-pub(super) const INSTALL: &str = "hearth.image.install";
+pub(in crate::runtime::podman) const INSTALL: &str = "hearth.image.install";
 
 /// What an agent's image has in it: installs what stands in `$@`, forgets the lists, takes setuid bits away.
 const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get update -qq \

@@ -19,6 +19,7 @@ use crate::runtime::process::Lookup;
 use crate::runtime::{Events, Runtime, Spec};
 
 mod adopt;
+mod images;
 mod inside;
 mod life;
 mod measure;

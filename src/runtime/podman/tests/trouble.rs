@@ -118,6 +118,7 @@ fn a_start_that_got_no_answer_is_found_out() {
         let told = |event: &RuntimeEvent| match event {
             RuntimeEvent::Running(session, number) => (*session == ONE && *number == incarnation).then_some(true),
             RuntimeEvent::Gone { incarnation: number, .. } => (*number == incarnation).then_some(false),
+            RuntimeEvent::Outdated(..) => None,
         };
         let runs = world.heard.wait("either", told);
         let alive = podman(&["ps", "-q", "--filter", &format!("label=hearth.install={}", world.install)]);

@@ -47,6 +47,7 @@ fn running_is_said_before_gone() {
             .filter_map(|event| match event {
                 RuntimeEvent::Running(session, _) => (session == id).then_some("running"),
                 RuntimeEvent::Gone { session, .. } => (session == id).then_some("gone"),
+                RuntimeEvent::Outdated(..) => None,
             })
             .collect();
         assert_eq!(of_session, ["running", "gone"]);

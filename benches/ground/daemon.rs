@@ -1,0 +1,56 @@
+//! The real program, as a daemon.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hearth::config::Paths;
+use hearth::socket::client::Client;
+
+/// A daemon over a data directory; killed when it is dropped.
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
+    paths: Paths,
+}
+
+impl Daemon {
+    /// With these arguments besides.
+    pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_hearth"))
+            .args(["run", "--data"])
+            .arg(data)
+            .args(more)
+            .env_remove("XDG_RUNTIME_DIR")
+            .env("HEARTH_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, paths: Paths::find(Some(data)).unwrap() }
+    }
+
+    /// Waits until it answers.
+    pub(crate) fn connect(&self) -> Client {
+        let begin = Instant::now();
+        loop {
+            if let Ok(client) = Client::connect(&self.paths) {
+                return client;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(30), "the daemon does not answer");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Waits until it has ended, with what it started.
+    #[allow(dead_code, reason = "this module is part of several benchmarks")]
+    pub(crate) fn ended(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

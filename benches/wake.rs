@@ -1,0 +1,185 @@
+//! How long it takes until an agent's program has what was said: one that runs, and one that has to be started. The real
+//! program with the real runner on a real disk; the agent is a program that says when the first byte of its prompt came.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark measures time, starts the program, prints, and fails loudly"
+)]
+
+#[path = "ground/daemon.rs"]
+mod daemon;
+#[path = "ground/floor.rs"]
+#[expect(dead_code, reason = "only its writes without Hearth are needed")]
+mod floor;
+mod ground;
+#[path = "ground/plain.rs"]
+mod plain;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use daemon::Daemon;
+use ground::Ground;
+use hearth::socket::client::Client;
+use hearth::socket::protocol::{Request, Response};
+
+/// Says when the first byte of each line came. A shell, since it is on this machine and in every image.
+const AGENT: &str = r#"while IFS= read -r -n 1 first; do now=$EPOCHREALTIME; IFS= read -r rest; echo "{\"type\":\"say\",\"text\":\"$now\"}"; echo '{"type":"done"}'; done"#;
+/// Says when it was started.
+const FLOOR: &str = "echo $EPOCHREALTIME";
+
+fn main() {
+    let real = std::env::args().any(|argument| argument == "--bench");
+    let size = |full: usize, tiny: usize| if real { full } else { tiny };
+    let mut lines = vec!["| until an agent has a message | p50 | p95 |".to_owned(), "|---|---|---|".to_owned()];
+    let mut note = |what: &str, measured: Vec<Duration>| {
+        let (p50, p95) = (ms(part(&measured, 50)), ms(part(&measured, 95)));
+        println!("{what}: {p50}, {p95}");
+        lines.push(format!("| {what} | {p50} | {p95} |"));
+    };
+    let Warm { commits, stored, sent } = warm(size(200, 3));
+    note("one durable commit of raw LMDB, between the messages of the next two lines", commits);
+    note("message stored → its prompt at the standard input of a program that runs", stored);
+    note("the same since the message was sent", sent);
+
+    let plain = || spoken(&Command::new("bash").args(["-c", FLOOR]).output().unwrap().stdout);
+    let (cold, floor) = cold("process", size(30, 2), plain);
+    note("a shell started without Hearth, until it says something", floor);
+    note("message stored → the first words of a program that did not run, in a process", cold);
+
+    match (std::env::var_os("HEARTH_TEST_PODMAN"), std::env::var("HEARTH_TEST_IMAGE")) {
+        (Some(socket), Ok(image)) => {
+            let socket = PathBuf::from(socket);
+            let plain = || spoken(&plain::first_output(&socket, &image, FLOOR));
+            let (cold, floor) = self::cold("podman", size(20, 1), plain);
+            note(
+                "a container of the same image made and started by Podman without Hearth, until it says something",
+                floor,
+            );
+            note("message stored → the first words of a program that did not run, in a container", cold);
+        }
+        _ => println!("SKIPPED: containers; run this by `.ci/podman.sh cargo bench --bench wake`"),
+    }
+    if real {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
+        std::fs::write(target.join("bench-wake.md"), lines.join("\n") + "\n").unwrap();
+    }
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+/// So many hundredths of what was measured are not above this.
+fn part(measured: &[Duration], hundredths: usize) -> Duration {
+    let mut sorted = measured.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() * hundredths / 100).min(sorted.len() - 1)]
+}
+
+/// What was measured at a program that runs.
+struct Warm {
+    commits: Vec<Duration>,
+    stored: Vec<Duration>,
+    sent: Vec<Duration>,
+}
+
+/// Before every message a bare commit is measured on the same disk: what a sync costs changes from one second to the next.
+fn warm(times: usize) -> Warm {
+    let ground = ground(1);
+    let bare = Ground::new("", |_| {});
+    let daemon = Daemon::start(ground.dir.path(), &["--runtime", "process"]);
+    let mut client = attached(&daemon, 0);
+    say(&mut client, 0);
+    let mut warm = Warm { commits: Vec::new(), stored: Vec::new(), sent: Vec::new() };
+    for number in 1..=times {
+        warm.commits.push(floor::one_commit(&bare, number));
+        let said = say(&mut client, number);
+        warm.stored.push(said.begun.saturating_sub(said.stored));
+        warm.sent.push(said.begun.saturating_sub(said.sent));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    warm
+}
+
+/// A message to each of so many agents that never ran, and between them what starts without Hearth.
+fn cold(runtime: &str, times: usize, plain: impl Fn() -> Duration) -> (Vec<Duration>, Vec<Duration>) {
+    let ground = ground(times);
+    let daemon = Daemon::start(ground.dir.path(), &["--runtime", runtime]);
+    let one = |agent| {
+        let begin = wall();
+        let floor = plain().saturating_sub(begin);
+        let said = say(&mut attached(&daemon, agent), 0);
+        (said.begun.saturating_sub(said.stored), floor)
+    };
+    let measured = (0..times).map(one).unzip();
+    // Containers would outlive a daemon that is killed.
+    let mut child = Command::new("kill").arg(daemon.child.id().to_string()).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    daemon.ended();
+    measured
+}
+
+/// A store with so many agents.
+fn ground(agents: usize) -> Ground {
+    let mut file = "schema = 1\n".to_owned();
+    for agent in 0..agents {
+        let head = format!("[[agents]]\nfolder = \"a{agent}\"\nprovider = \"command\"\n");
+        writeln!(file, "{head}command = [\"/bin/bash\", \"-c\", '''{AGENT}''']").unwrap();
+    }
+    Ground::new(&file, |_| {})
+}
+
+fn attached(daemon: &Daemon, agent: usize) -> Client {
+    let mut client = daemon.connect();
+    let answer = client.ask(&Request::Attach { agent: Some(format!("a{agent}")) });
+    assert!(matches!(answer, Ok(Response::Attached { .. })), "{answer:?}");
+    client
+}
+
+/// When what happened to a message, by the clock of this machine, since its epoch.
+struct Said {
+    sent: Duration,
+    stored: Duration,
+    begun: Duration,
+}
+
+fn say(client: &mut Client, number: usize) -> Said {
+    let sent = wall();
+    client.send(&Request::Say { id: format!("b{number}"), text: format!("number {number}") }).unwrap();
+    let (mut stored, mut begun) = (None, None);
+    loop {
+        match client.next().unwrap() {
+            Response::Accepted { .. } => stored = Some(wall()),
+            Response::Said { id, text, .. } => {
+                begun = Some(spoken(text.as_bytes()));
+                client.send(&Request::Shown { id }).unwrap();
+            }
+            Response::Settled { .. } => {
+                let [stored, begun] = [stored, begun].map(|at| at.expect("the message was not answered"));
+                return Said { sent, stored, begun };
+            }
+            other => assert!(!matches!(other, Response::Refused { .. }), "{other:?}"),
+        }
+    }
+}
+
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// What a shell calls the time, with or without anything around it.
+fn spoken(text: &[u8]) -> Duration {
+    let text = String::from_utf8_lossy(text);
+    let begin = text.find(|c: char| c.is_ascii_digit() && text.contains('.')).unwrap_or_else(|| panic!("{text:?}"));
+    let digits = text[begin..].trim_end_matches(|c: char| !c.is_ascii_digit());
+    Duration::from_secs_f64(digits.parse().unwrap_or_else(|error| panic!("{text:?}: {error}")))
+}

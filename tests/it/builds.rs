@@ -1,0 +1,102 @@
+//! Images of agents: what follows when one was built, could not be, or is another one.
+
+use hearth::model::entity::Packages;
+use hearth::model::incarnation::StopReason;
+use hearth::model::input::{Input, RuntimeEvent};
+use hearth::model::report::Reply;
+use hearth::model::request::Install;
+
+use crate::requests::{S, ask, decide, main_agent, newest, packages, working_in};
+use crate::world::outside::{claim, end};
+use crate::world::{World, event, event_in};
+
+fn both() -> Packages {
+    Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] }
+}
+
+/// Somebody approved packages, and images are built.
+fn approved() -> World {
+    let mut world = working_in(World::building());
+    ask(&mut world, "p", packages());
+    assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
+    world
+}
+
+fn built(world: &mut World, packages: Packages, result: Result<(), &str>) {
+    let agent = world.session(S).agent;
+    world.put(Input::Built(agent, packages, result.map_err(str::to_owned)));
+    world.settle();
+}
+
+#[test]
+fn who_asked_for_packages_is_told_when_its_image_has_them() {
+    let mut world = approved();
+    let install = Install { session: S, packages: both() };
+    assert_eq!((main_agent(&world).installs, main_agent(&world).settings.packages), (vec![install], both()));
+    let (before, _) = newest(&world);
+    // An image that was begun before the decision does not have them.
+    built(&mut world, Packages::default(), Ok(()));
+    assert_eq!(newest(&world).0.seq, before.seq, "nothing is told before there is something");
+    built(&mut world, both(), Ok(()));
+    let (note, body) = newest(&world);
+    assert_eq!(
+        body.content.text,
+        "Packages installed (jq, @a/b) and container rebuilt. Verify the new packages are available (e.g. run them or \
+         check versions) and report the result to the user."
+    );
+    assert!(note.trigger && main_agent(&world).installs.is_empty());
+    assert!(!world.outside.inbox[&S].contains_key(&note.seq), "what works does not have them");
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    world.settle();
+    assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed));
+    assert!(world.session(S).live == Some(2) && world.outside.inbox[&S].contains_key(&note.seq));
+    // What is said twice is told once.
+    built(&mut world, both(), Ok(()));
+    assert_eq!((newest(&world).0.seq, world.session(S).live), (note.seq, Some(2)));
+    world.assert_sound();
+}
+
+#[test]
+fn a_build_that_fails_is_told_once_to_the_agent_and_to_the_owner() {
+    let mut world = approved();
+    // Somebody is at the terminal.
+    world.inject(&event_in(("terminal", "t", None), ("o", "x", ""), ""));
+    world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
+    built(&mut world, both(), Err("there is no package jq"));
+    let (note, body) = newest(&world);
+    assert_eq!(
+        body.content.text,
+        "Packages added to config (jq, @a/b) but rebuild failed: there is no package jq. Tell the user — an admin will \
+         need to retry the install_packages request or inspect the build logs."
+    );
+    assert!(world.outside.inbox[&S].contains_key(&note.seq), "who runs goes on");
+    let told = |world: &World| {
+        let said = world.all_outbound();
+        said.into_iter().filter(|(_, one)| one.text.starts_with("The image of agent main could not be built")).count()
+    };
+    assert_eq!(told(&world), 1);
+    built(&mut world, both(), Err("still none"));
+    assert_eq!((told(&world), newest(&world).0.seq), (1, note.seq));
+    world.assert_sound();
+}
+
+/// An image that was rebuilt under its name replaces who runs from the old one, when it has nothing to do.
+#[test]
+fn another_image_replaces_who_is_idle() {
+    let mut world = World::of(crate::world::ONE);
+    world.inject(&event("1", "x", ""));
+    world.settle();
+    let input = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(input);
+    world.put(Input::Runtime(RuntimeEvent::Outdated(S, 1)));
+    world.put(Input::Runtime(RuntimeEvent::Outdated(S, 7)));
+    world.settle();
+    assert_eq!(world.incarnation(S, 1).stopped_for, None, "it works on something");
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    world.settle();
+    assert_eq!((world.incarnation(S, 1).stopped_for, world.session(S).live), (Some(StopReason::Renewed), None));
+    world.put(Input::Runtime(RuntimeEvent::Outdated(S, 1)));
+    world.assert_sound();
+}
