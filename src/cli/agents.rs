@@ -154,7 +154,8 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let edit = EditJson::RestartAgent { agent: folder.clone(), message: message.clone() };
             let done = change::submit_edit(paths, edit)?;
             if done.changes.is_empty() && !json {
-                return out::line(&format!("no session of {folder} runs: what waits for it is tried at once"));
+                let told = if message.is_some() { ", and nobody is told the message" } else { "" };
+                return out::line(&format!("no session of {folder} runs: what waits for it is tried at once{told}"));
             }
             change::print(&done, json)
         }
