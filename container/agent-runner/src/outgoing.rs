@@ -274,6 +274,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_for_nobody_is_not_said() {
+        for (text, said) in [
+            ("a <internal>b</internal> c", Some("a  c")),
+            ("<internal>b</internal>", None),
+            (" <internal>b</internal> ", None),
+            ("  as it is ", Some("  as it is ")),
+            ("<internal>open", Some("<internal>open")),
+            ("", Some("")),
+        ] {
+            let kept = Content::Text(text.to_owned()).for_people();
+            assert_eq!(kept, said.map(|said| Content::Text(said.to_owned())), "{text:?}");
+        }
+    }
+
+    #[test]
     fn pieces_lose_nothing_and_prefer_line_ends() {
         let text = "one two three\nfour five six\nseven eight";
         let cut = pieces(text, &|piece| piece.len() <= 16).unwrap();

@@ -188,3 +188,15 @@ fn print(text: &str) -> Result<(), PromptError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(PromptError::Output)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_much_is_refused_and_not_cut_off() {
+        assert_eq!(read(&b"[]  "[..], 4).unwrap(), "[]  ");
+        assert!(matches!(read(&b"[]   "[..], 4), Err(PromptError::TooLarge)));
+        assert!(matches!(read(&b"\xff"[..], 4), Err(PromptError::Input(_))));
+    }
+}

@@ -112,7 +112,7 @@ fn yes() -> bool {
 }
 
 /// Why something that was to be said was not.
-const SILENT: &str = "there is nothing in it but <internal> words, which are for nobody";
+const SILENT: &str = "there is nothing in it but internal words, which are for nobody";
 
 /// One that is not started yet.
 pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
