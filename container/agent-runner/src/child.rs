@@ -72,7 +72,7 @@ impl LineProcess {
         let (program, arguments) =
             launch.argv.split_first().ok_or("there is no program to start: its command is empty")?;
         let mut child = command(program, arguments, launch, dir).spawn().map_err(|error| {
-            format!("cannot start {program} in {}: {error}; is it installed in the agent's image?", dir.display())
+            format!("cannot start {program} in {}: {error}; is it installed where the agent runs?", dir.display())
         })?;
         let (input, for_input) = channel();
         let (from_output, output) = sync_channel(WAITING_LINES);

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use hearth_wire::{Address, Context, Destination, DestinationTarget, InMessage, OutKind, is_safe_file_name, limits};
 use serde_json::{Value, json};
 
+use crate::strip::{strip_internal, strip_payload};
+
 /// A text that does not fit one message becomes at most so many.
 const MOST_PIECES: usize = 32;
 
@@ -62,6 +64,23 @@ impl Utterance {
 }
 
 impl Content {
+    /// Without what is for nobody; nothing, if there is no more to it.
+    pub(crate) fn for_people(self) -> Option<Self> {
+        match self {
+            Self::Text(text) => {
+                let kept = strip_internal(&text);
+                let silent = kept.is_empty() && !text.trim().is_empty();
+                // Text without such words stays as it is, with its spaces.
+                let kept = if kept == text.trim() { text } else { kept };
+                (!silent).then_some(Self::Text(kept))
+            }
+            Self::Payload { kind, mut content } => {
+                strip_payload(&mut content);
+                Some(Self::Payload { kind, content })
+            }
+        }
+    }
+
     pub(crate) fn into_parts(self) -> (OutKind, Value) {
         match self {
             Self::Text(text) => (OutKind::Chat, json!({ "text": text })),
@@ -251,6 +270,21 @@ mod tests {
                 _ => None,
             };
             assert_eq!((seq, thread.as_deref()), expected, "{asked:?} to {to}");
+        }
+    }
+
+    #[test]
+    fn what_is_for_nobody_is_not_said() {
+        for (text, said) in [
+            ("a <internal>b</internal> c", Some("a  c")),
+            ("<internal>b</internal>", None),
+            (" <internal>b</internal> ", None),
+            ("  as it is ", Some("  as it is ")),
+            ("<internal>open", Some("<internal>open")),
+            ("", Some("")),
+        ] {
+            let kept = Content::Text(text.to_owned()).for_people();
+            assert_eq!(kept, said.map(|said| Content::Text(said.to_owned())), "{text:?}");
         }
     }
 

@@ -19,11 +19,14 @@ use crate::log;
 use crate::outgoing::{Attachment, Content, Target, Utterance, answered, attachment_names, known_target, pieces};
 use crate::runner::compose;
 use crate::stop::{Error, Stop};
+use crate::strip::strip_payload;
 
 pub(crate) use self::post::{Post, Scene};
 
 /// Answers of one turn; an ack names them all in one file.
 const MOST_ANSWERS: usize = 1000;
+/// The one request that people see as it is.
+const QUESTION: &str = "ask_user_question";
 /// How long a question waits that does not say.
 const QUESTION_SECONDS: f64 = 300.0;
 /// How long after that the host may take to say that nobody answered.
@@ -150,7 +153,8 @@ impl<'a> Report<'a> {
                 }
             }
             Err(failure) => {
-                log::note(format_args!("the turn of message {:?} failed: {}", seqs.last(), failure.error));
+                let last = seqs.last().copied().unwrap_or_default();
+                log::note(format_args!("the turn of message {last} failed: {}", failure.error));
                 for message in answers.iter().filter(|message| !message.files.is_empty()) {
                     self.desk.agent.drop_out_files(&message.id);
                 }
@@ -227,8 +231,11 @@ impl<'a> Report<'a> {
     }
 
     /// Asks the host for something; the name of the request. A tool counts as running until it is answered.
-    pub(crate) fn ask(&mut self, content: Value, target: &Target) -> Result<OutId, TurnError> {
+    pub(crate) fn ask(&mut self, mut content: Value, target: &Target) -> Result<OutId, TurnError> {
         let (name, timeout_ms) = request_tool(&content);
+        if name == QUESTION {
+            strip_payload(&mut content);
+        }
         let in_reply_to = answered(&self.asked, target, None);
         let mut message = self.blank(target, false, in_reply_to)?;
         (message.kind, message.content) = (OutKind::System, content);
@@ -300,6 +307,11 @@ impl<'a> Report<'a> {
     /// Makes messages the host accepts, files written, JSON not yet.
     fn prepare(&mut self, mut utterance: Utterance, is_final: bool) -> Result<Vec<OutMessage>, TurnError> {
         let context = &self.turn.context;
+        utterance.content = match utterance.content.for_people() {
+            Some(content) => content,
+            None if utterance.files.is_empty() => return Ok(Vec::new()),
+            None => Content::Text(String::new()),
+        };
         let destination = match known_target(context, &utterance.target) {
             Some(destination) => destination,
             None => {
@@ -377,7 +389,7 @@ impl<'a> Report<'a> {
 fn request_tool(content: &Value) -> (String, Option<u64>) {
     let action = content.get("action").and_then(Value::as_str).unwrap_or("request");
     let name: String = action.chars().take(64).collect();
-    if action != "ask_user_question" {
+    if action != QUESTION {
         return (name, None);
     }
     let seconds = content.get("timeout").and_then(Value::as_f64).unwrap_or(QUESTION_SECONDS);

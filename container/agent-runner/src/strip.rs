@@ -1,5 +1,7 @@
 //! Words that an agent says to nobody. Pure.
 
+use serde_json::Value;
+
 const BEGIN: &str = "<internal>";
 const END: &str = "</internal>";
 
@@ -18,9 +20,29 @@ pub(crate) fn strip_internal(text: &str) -> String {
     kept.trim().to_owned()
 }
 
+/// The same in every text of a payload that has such words in it.
+pub(crate) fn strip_payload(payload: &mut Value) {
+    match payload {
+        Value::String(text) if text.contains(BEGIN) => *text = strip_internal(text),
+        Value::Array(items) => items.iter_mut().for_each(strip_payload),
+        Value::Object(fields) => fields.values_mut().for_each(strip_payload),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn payloads_are_cleaned_wherever_they_have_texts() {
+        let mut card = json!({"title": "a <internal>x</internal>", "n": 1, "pad": " p ",
+            "children": ["<internal>y</internal>", {"text": "<internal>z</internal>b"}]});
+        strip_payload(&mut card);
+        assert_eq!(card, json!({"title": "a", "n": 1, "pad": " p ", "children": ["", {"text": "b"}]}));
+    }
 
     #[test]
     fn internal_words_are_taken_out() {

@@ -129,6 +129,11 @@ fn blocked_tools(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<Stri
     for (at, _) in tools.iter().filter(|(_, tool)| tool.trim().is_empty() || tool.chars().any(char::is_control)) {
         problems.add(*at, "`blocked_tools` has an entry that is no tool's name; correct or remove it");
     }
+    // Such an entry would block nothing, or only a part of what it says; within `(…)` a comma is part of a rule.
+    let of_several = |tool: &str| tool.split('(').next().is_some_and(|name| name.contains(','));
+    for (at, _) in tools.iter().filter(|(_, tool)| of_several(tool)) {
+        problems.add(*at, "`blocked_tools` has several tools in one entry; give each an entry of its own");
+    }
     tools.into_iter().map(|(_, tool)| tool.to_owned()).collect()
 }
 

@@ -16,6 +16,9 @@ use crate::{env, log};
 const USAGE: &str = "usage: hearth-runner prompt [--tz ZONE] [--context FILE] <messages.json\n\
     reads a JSON array of messages as they lie in host/in/, and prints the prompt that a provider would be given";
 
+/// Bytes that are read: many messages, each of which may have as much as the contract lets it.
+const INPUT_BYTES: u64 = 64 * limits::JSON_BYTES;
+
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
@@ -28,6 +31,9 @@ pub enum PromptError {
     /// The context cannot be read.
     #[error("--context: {0}")]
     Context(#[from] ReadError),
+    /// Standard input has more than is read.
+    #[error("standard input has more than {INPUT_BYTES} bytes: give fewer messages at once")]
+    TooLarge,
     /// Standard input cannot be read.
     #[error("standard input cannot be read: {0}")]
     Input(#[source] io::Error),
@@ -75,7 +81,10 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::note(&error);
-            let io = matches!(error, PromptError::Input(_) | PromptError::Output(_));
+            let io = match &error {
+                PromptError::Input(error) => error.kind() != io::ErrorKind::InvalidData,
+                other => matches!(other, PromptError::Output(_)),
+            };
             ExitCode::from(if io { 1 } else { 2 })
         }
     }
@@ -88,10 +97,16 @@ fn run(arguments: &[String]) -> Result<(), PromptError> {
     }
     let context = asked.context.as_deref().map(read_json::<Context>).transpose()?;
     let zone = asked.zone.as_deref().map(Zone::parse).transpose()?;
-    let mut text = String::new();
-    io::stdin().lock().take(limits::JSON_BYTES).read_to_string(&mut text).map_err(PromptError::Input)?;
+    let text = read(io::stdin().lock(), INPUT_BYTES)?;
     let root = env::roots().map_err(|error| PromptError::Usage(error.to_string()))?.session;
     print(&of(&text, context.unwrap_or_else(nobody), zone, &root)?)
+}
+
+/// All of it as text: what is cut off is no JSON any more, and nobody could tell why.
+fn read(input: impl io::Read, most: u64) -> Result<String, PromptError> {
+    let mut text = String::new();
+    input.take(most + 1).read_to_string(&mut text).map_err(PromptError::Input)?;
+    if text.len() as u64 > most { Err(PromptError::TooLarge) } else { Ok(text) }
 }
 
 /// The prompt that an agent would be given: of messages as they lie in `host/in/`, as a JSON array, and of the context
@@ -172,4 +187,16 @@ fn nobody() -> Context {
 fn print(text: &str) -> Result<(), PromptError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(PromptError::Output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_much_is_refused_and_not_cut_off() {
+        assert_eq!(read(&b"[]  "[..], 4).unwrap(), "[]  ");
+        assert!(matches!(read(&b"[]   "[..], 4), Err(PromptError::TooLarge)));
+        assert!(matches!(read(&b"\xff"[..], 4), Err(PromptError::Input(_))));
+    }
 }

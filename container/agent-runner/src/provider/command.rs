@@ -111,6 +111,9 @@ fn yes() -> bool {
     true
 }
 
+/// Why something that was to be said was not.
+const SILENT: &str = "there is nothing in it but internal words, which are for nobody";
+
 /// One that is not started yet.
 pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
     Box::new(Program { roots: roots.clone(), running: None })
@@ -172,8 +175,9 @@ impl Running {
     /// Tells the program what the host and its tools have answered.
     fn pass_replies(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         let settled = self.tools.server.settle(report)?;
-        for message in self.tools.answers.drain(..).chain(settled.into_iter().map(|(_, answer)| answer)) {
-            self.process.tell(json!({"type": "mcp", "message": message}).to_string());
+        let settled = settled.into_iter().map(|(_, answer)| from_tools(answer));
+        for line in self.tools.answers.drain(..).chain(settled) {
+            self.process.tell(line.to_string());
         }
         let mut answered = Vec::new();
         for (request, id) in &self.asked {
@@ -230,7 +234,10 @@ fn take(
             let id = say.id.clone().unwrap_or_default();
             let requests = report.say_and_ask(utterance(say, dir).map_err(TurnError::Failed)?)?;
             // Of a text in several parts the last one tells.
-            asked.extend(requests.into_iter().last().map(|request| (request, id)));
+            match requests.into_iter().last() {
+                Some(request) => drop(asked.insert(request, id)),
+                None => tools.answers.push(json!({"type": "reply", "id": id, "ok": false, "error": SILENT})),
+            }
         }
         Line::Say(say) => speak(say, report, dir)?,
         Line::Request(Ask { id, content, to, address }) if content.is_object() => {
@@ -239,7 +246,7 @@ fn take(
         Line::Request(_) => {
             return Ok(Some(Err(Failure::lasting("the agent's program asked for something that is no object"))));
         }
-        Line::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?),
+        Line::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?.map(from_tools)),
         Line::Progress => {}
         Line::Tool { name, timeout_ms, id } => {
             report.tool_started(id.as_deref().unwrap_or(&name), &name, timeout_ms)?
@@ -251,6 +258,10 @@ fn take(
         Line::Error { message, retry } => return Ok(Some(Err(Failure { error: message, retry }))),
     }
     Ok(None)
+}
+
+fn from_tools(message: Value) -> Value {
+    json!({"type": "mcp", "message": message})
 }
 
 /// Only what stands by itself counts outside a turn; the rest belonged to a turn that is over.

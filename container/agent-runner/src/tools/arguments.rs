@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::strip::strip_payload;
+
 /// Bytes of the arguments of one call. The file that comes of it may have twice as much.
 const BYTES: usize = 512 * 1024;
 
@@ -18,6 +20,13 @@ impl Arguments {
             return Err(format!("the arguments have {bytes} bytes, at most {BYTES} are taken; send a file instead"));
         }
         Ok(Self(fields))
+    }
+
+    /// Without words that are for nobody, for tools that show something to people.
+    pub(super) fn for_people(&self) -> Self {
+        let mut fields = self.0.clone();
+        fields.values_mut().for_each(strip_payload);
+        Self(fields)
     }
 
     /// A value that was given: `null` was not.

@@ -16,6 +16,7 @@ const MOST_SECONDS: f64 = 24.0 * 60.0 * 60.0;
 const GRACE: Duration = Duration::from_secs(60);
 
 pub(super) fn ask_user_question(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let arguments = &arguments.for_people();
     let options = arguments.given("options").and_then(Value::as_array).filter(|options| !options.is_empty());
     let (Some(_), Some(_), Some(options)) = (arguments.filled("title"), arguments.filled("question"), options) else {
         return Err("title, question, and options are required".to_owned());

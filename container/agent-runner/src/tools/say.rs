@@ -11,6 +11,7 @@ use crate::outgoing::Target;
 use crate::report::{Post, Scene};
 
 pub(super) fn send_message(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let arguments = &arguments.for_people();
     let text = arguments.filled("text").ok_or("text is required")?;
     let Place { target, in_reply_to, name } = place(arguments, scene)?;
     let post = Post { kind: OutKind::Chat, content: json!({ "text": text }), target, in_reply_to, file: None };
@@ -18,6 +19,7 @@ pub(super) fn send_message(arguments: &Arguments, scene: &Scene<'_>) -> Result<P
 }
 
 pub(super) fn send_file(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let arguments = &arguments.for_people();
     let path = arguments.filled("path").ok_or("path is required")?;
     let Place { target, in_reply_to, name } = place(arguments, scene)?;
     let file = file::attachment(scene.roots, path, arguments.filled("filename"))?;
@@ -27,6 +29,7 @@ pub(super) fn send_file(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan
 }
 
 pub(super) fn edit_message(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let arguments = &arguments.for_people();
     let (Some(number), Some(text)) = (arguments.number("messageId"), arguments.filled("text")) else {
         return Err("messageId and text are required".to_owned());
     };
@@ -50,6 +53,7 @@ fn change(content: Value, scene: &Scene<'_>, told: String) -> Plan {
 }
 
 pub(super) fn send_card(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+    let arguments = &arguments.for_people();
     let card = arguments.given("card").filter(|card| card.is_object()).ok_or("card is required")?;
     let Place { target, in_reply_to, .. } = conversation(scene)?;
     let mut content = json!({"type": "card", "card": card});

@@ -82,6 +82,12 @@ while True:
     elif word == "sure":
         say(type="say", id="s", text="at once", final=False)
         say(type="say", text=sys.stdin.readline().strip())
+    elif word == "mumble":
+        note = "<internal>hm</internal>"
+        say(type="say", text=note)
+        say(type="say", id="s", text=note, final=False)
+        answer = json.loads(sys.stdin.readline())
+        say(type="say", text=note + answer["error"])
     elif word == "mcp":
         # All messages at once; what is answered, in the order in which it comes.
         messages = json.loads(rest)

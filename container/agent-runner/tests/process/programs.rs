@@ -55,6 +55,15 @@ fn what_a_program_says_at_once_and_its_tools_show_during_the_turn() {
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
+/// What is only for nobody is not said, and a program that asks how that went is not left waiting.
+#[test]
+fn internal_words_of_a_program_reach_nobody() {
+    let bench = bench();
+    let _runner = bench.start();
+    bench.say(2, "mumble");
+    assert_eq!(bench.texts(2), ["there is nothing in it but internal words, which are for nobody"]);
+}
+
 #[test]
 fn files_of_a_program_are_copied() {
     let bench = bench();

@@ -179,6 +179,11 @@ const BAD: &[(&str, usize, &str)] = &[
         4,
         "`trust` cannot be \"full\"; write \"main\" or \"trusted\" or \"untrusted\"",
     ),
+    (
+        "[[agents]]\nfolder = \"a\"\nblocked_tools = [\"Bash,Read\"]",
+        4,
+        "`blocked_tools` has several tools in one entry",
+    ),
     ("[[agents]]\nfolder = \"a\"\nblocked_tools = [\"\"]", 4, "`blocked_tools` has an entry that is no tool's name"),
     ("[[agents]]\nfolder = \"a\"\nmax_parallel = 0", 4, "`max_parallel` cannot be 0; write a number from 1 to 1000"),
     (

@@ -41,9 +41,15 @@ pub(crate) enum Conversation {
 
 impl Conversation {
     /// Goes on with `known`, or begins one under an id chosen here: the agent's tools are told the id from the start.
+    /// What is no id was not written by this provider. It is not given to the CLI, which would look for a conversation of
+    /// that title, or could not be started with it at all.
     pub(crate) fn choose(known: Option<String>) -> io::Result<Self> {
         match known {
-            Some(id) if !id.is_empty() => Ok(Self::Resumed(id)),
+            Some(id) if is_id(&id) => Ok(Self::Resumed(id)),
+            Some(id) if !id.is_empty() => {
+                log::note("what was remembered of the conversation is no id of one; a new one begins");
+                new_id().map(Self::New)
+            }
             _ => new_id().map(Self::New),
         }
     }
@@ -116,6 +122,13 @@ pub(crate) fn with_conversation(base: &Launch, conversation: &Conversation) -> L
     launch
 }
 
+/// Whether a text has the form of a UUID.
+fn is_id(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// A random UUID (version 4).
 pub(super) fn new_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
@@ -141,8 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_continuation_is_none() {
-        assert!(matches!(Conversation::choose(Some(String::new())), Ok(Conversation::New(_))));
-        assert_eq!(Conversation::choose(Some("a".to_owned())).unwrap(), Conversation::Resumed("a".to_owned()));
+    fn what_is_no_id_is_not_gone_on_with() {
+        let long = "z".repeat(1 << 20);
+        for known in ["", "a", "--help", "\0", "../../x", "00000000-0000-4000-8000-00000000000g", &long] {
+            assert!(matches!(Conversation::choose(Some(known.to_owned())), Ok(Conversation::New(_))), "{known}");
+        }
+        let id = new_id().unwrap();
+        assert_eq!(Conversation::choose(Some(id.clone())).unwrap(), Conversation::Resumed(id));
     }
 }

@@ -141,8 +141,9 @@ impl Session {
             Line::Busy(busy) => self.is_busy = busy,
             Line::Compacted(tokens) => report.say(Utterance::reply(compaction::notice(tokens)))?,
             Line::Retries { status, error } => {
-                log::note(format_args!("the model's API is asked again ({status:?}, {error})"));
                 self.signs.retried = status;
+                let status = status.map_or("no answer".to_owned(), |status| status.to_string());
+                log::note(format_args!("the model's API is asked again ({status}, {error})"));
             }
             Line::Exhausted { until } => {
                 self.signs.exhausted_until = until.and_then(|seconds| seconds.checked_mul(1000));

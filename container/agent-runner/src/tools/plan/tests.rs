@@ -173,6 +173,27 @@ fn what_is_said_in_chats() {
     );
 }
 
+/// Notes of an agent to itself reach nobody, by whatever tool.
+#[test]
+fn internal_words_are_for_nobody() {
+    let note = "<internal>hm</internal>";
+    let noted = |text: &str| format!("{note}{text}");
+    let content = |name: &str, arguments: Value| Stage::usual().plan(name, &arguments).unwrap().post.content;
+    assert_eq!(content("send_message", json!({"text": noted(" hi ")})), json!({"text": "hi"}));
+    assert_eq!(content("edit_message", json!({"messageId": 5, "text": noted("better")}))["text"], "better");
+    let card = json!({"card": {"title": noted("T"), "children": [{"text": noted("c")}]}, "fallbackText": noted("F")});
+    let shown = json!({"type": "card", "card": {"title": "T", "children": [{"text": "c"}]}, "fallbackText": "F"});
+    assert_eq!(content("send_card", card), shown);
+    let asked = json!({"title": noted("T"), "question": noted("Q"), "options": [noted("a"), {"label": noted("b")}]});
+    let asked = content("ask_user_question", asked);
+    assert_eq!((&asked["title"], &asked["question"]), (&json!("T"), &json!("Q")));
+    assert_eq!(asked["options"], json!(["a", {"label": "b"}]));
+    let kept = content("create_agent", json!({"name": "x", "instructions": note}));
+    assert_eq!(kept["instructions"], note, "an agent's instructions are shown to no people");
+    let nothing = Stage::usual().plan("send_message", &json!({"text": note})).unwrap_err();
+    assert_eq!(nothing, "text is required");
+}
+
 /// Fields that nobody knows are left out, those of others passed on as they are.
 #[test]
 fn what_is_asked_of_the_host() {
