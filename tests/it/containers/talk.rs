@@ -1,0 +1,1 @@
+//! Everyday things in containers, both ways.

@@ -1,0 +1,1 @@
+//! An API in trouble.
