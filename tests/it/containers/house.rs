@@ -191,7 +191,8 @@ impl House {
             let rows = self.host.rows("outbound");
             let done = |row: &Value| {
                 let state = &row["value"]["state"];
-                state.get("Delivered").is_some() || state.to_string().contains("Abandoned")
+                // Nobody sits at the terminal.
+                row["value"]["to"]["channel"] != "telegram" || state.get("Delivered").is_some() || state.to_string().contains("Abandoned")
             };
             rows.iter().all(done).then_some(())
         });

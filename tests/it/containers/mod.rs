@@ -2,6 +2,7 @@
 //!
 //! Skipped without `HEARTH_TEST_PODMAN` and `HEARTH_TEST_IMAGE`; `.ci/podman.sh cargo test` makes both.
 
+mod adopt;
 mod house;
 mod matrix;
 mod talk;
