@@ -22,7 +22,7 @@ if [ "$(uname -s)" != Linux ] || [ "$(id -u)" -ne 0 ]; then
 fi
 
 missing=()
-for pair in podman:podman runc:runc busybox:busybox-static catatonit:catatonit mmdebstrap:mmdebstrap; do
+for pair in podman:podman runc:runc busybox:busybox-static catatonit:catatonit slirp4netns:slirp4netns mmdebstrap:mmdebstrap; do
     command -v "${pair%%:*}" >/dev/null || [ -x "/usr/libexec/podman/${pair%%:*}" ] || missing+=("${pair##*:}")
 done
 if [ "${#missing[@]}" -gt 0 ]; then

@@ -123,7 +123,9 @@ fn mend(house: &mut House, (who, when): (Who, When)) {
         house.signal(Signal::CONT);
     }
     house.api.open();
-    std::fs::write(house.group("go"), "").unwrap();
+    if when == When::Tool {
+        std::fs::write(house.group("go"), "").unwrap();
+    }
     if who == Who::Podman {
         std::thread::sleep(std::time::Duration::from_secs(1));
         house.door.reopen();
@@ -154,8 +156,11 @@ fn case(who: Who, when: When) {
     let tries: Vec<u64> = house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
     let working = matches!(when, When::Asked | When::Tool | When::Said);
     let costs = working && matches!(who, Who::Container | Who::Runner | Who::Cli);
+    // What comes to one that is just dying, and was never taken by it, may cost a try.
+    let second = matches!(who, Who::Container | Who::Runner | Who::Cli) && matches!(when, When::Answered | When::Idle);
     if when != When::Starting {
-        assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}");
+        assert_eq!(tries[0], u64::from(costs), "{who:?} {when:?}");
+        assert!(tries[1] <= u64::from(second), "{who:?} {when:?}");
     }
     if who.is_survived() && let Some(before) = before {
         assert_eq!(house.container(), before, "{who:?} {when:?}: the container goes on");

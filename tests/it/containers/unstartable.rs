@@ -56,9 +56,10 @@ fn case(image: Image) {
     let doctor: Value = serde_json::from_str(&house.host.run(&["doctor", "--json"], b"").stdout).unwrap();
     let found = doctor["checks"].to_string();
     assert!(found.contains("agent main failed to start") && found.contains(image.words()), "{found}");
-    house.types(2, "are you there?");
     house.podman(&["untag", &name, &name]);
     house.podman(&["tag", &whole, &name]);
+    house.wait_shown("echo: hello");
+    house.types(2, "are you there?");
     let shown = house.wait_shown("echo: are you there?");
     assert_eq!(shown, [told.as_str(), "echo: hello", "echo: are you there?"], "told once, and by itself");
     house.settle();
