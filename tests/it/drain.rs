@@ -143,7 +143,10 @@ fn containers_that_cannot_be_had_are_not_replaced_by_something_else() {
     host.env.push(("CONTAINER_HOST".to_owned(), format!("unix://{}", nowhere.display())));
     host.start();
     let why = "--runtime asks for it";
-    assert_eq!((&host.status()["daemon"]["runtime"], &host.status()["daemon"]["runtime_why"]), (&"process".into(), &why.into()));
+    assert_eq!(
+        (&host.status()["daemon"]["runtime"], &host.status()["daemon"]["runtime_why"]),
+        (&"process".into(), &why.into())
+    );
     assert!(host.done(&["status"], b"").contains(&format!("runtime   process, because {why}")));
     assert!(host.done(&["doctor"], b"").contains(&format!("process, because {why}")));
     let stderr = host.stop().stderr;

@@ -154,8 +154,7 @@ impl House {
             let command = read("cmdline");
             let first = command.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
             let first = String::from_utf8_lossy(&first).into_owned();
-            first.rsplit('/').next() == Some(program)
-                && String::from_utf8_lossy(&read("mountinfo")).contains(&place)
+            first.rsplit('/').next() == Some(program) && String::from_utf8_lossy(&read("mountinfo")).contains(&place)
         };
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let found = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(here);
@@ -192,7 +191,9 @@ impl House {
             let done = |row: &Value| {
                 let state = &row["value"]["state"];
                 // Nobody sits at the terminal.
-                row["value"]["to"]["channel"] != "telegram" || state.get("Delivered").is_some() || state.to_string().contains("Abandoned")
+                row["value"]["to"]["channel"] != "telegram"
+                    || state.get("Delivered").is_some()
+                    || state.to_string().contains("Abandoned")
             };
             rows.iter().all(done).then_some(())
         });

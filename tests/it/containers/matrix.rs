@@ -153,7 +153,8 @@ fn case(who: Who, when: When) {
     let completed = house.host.states().iter().filter(|state| state.get("Completed").is_some()).count();
     assert_eq!(completed, 2, "{who:?} {when:?}: {:?}", house.host.states());
     assert!(house.host.rows("claims").is_empty());
-    let tries: Vec<u64> = house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
+    let tries: Vec<u64> =
+        house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
     let working = matches!(when, When::Asked | When::Tool | When::Said);
     let costs = working && matches!(who, Who::Container | Who::Runner | Who::Cli);
     // What comes to one that is just dying, and was never taken by it, may cost a try.
@@ -162,7 +163,9 @@ fn case(who: Who, when: When) {
         assert_eq!(tries[0], u64::from(costs), "{who:?} {when:?}");
         assert!(tries[1] <= u64::from(second), "{who:?} {when:?}");
     }
-    if who.is_survived() && let Some(before) = before {
+    if who.is_survived()
+        && let Some(before) = before
+    {
         assert_eq!(house.container(), before, "{who:?} {when:?}: the container goes on");
         let rounds = usize::from(matches!(when, When::Tool));
         assert_eq!(house.api.requests().len(), asked + rounds + 1, "{who:?} {when:?}: nothing is asked again");
@@ -214,4 +217,3 @@ fn when_the_answer_is_written() {
 fn when_nothing_is_to_do() {
     row(When::Idle);
 }
-

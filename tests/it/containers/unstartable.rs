@@ -31,7 +31,16 @@ impl Image {
             std::fs::set_permissions(&runner, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }
         let tar = house.host.path("image.tar");
-        assert!(Command::new("tar").arg("-C").arg(&root).arg("-cf").args([Path::new(&tar), Path::new(".")]).status().unwrap().success());
+        assert!(
+            Command::new("tar")
+                .arg("-C")
+                .arg(&root)
+                .arg("-cf")
+                .args([Path::new(&tar), Path::new(".")])
+                .status()
+                .unwrap()
+                .success()
+        );
         house.podman(&["import", "--quiet", tar.to_str().unwrap(), name]);
     }
 
