@@ -146,7 +146,6 @@ fn full_settings() -> Settings {
         retention,
         runtime: Some(RuntimeKind::Podman),
         image: Some("localhost/hearth-agent:1".into()),
-        ..Settings::default()
     }
 }
 
