@@ -74,13 +74,13 @@ impl House {
         Some(house)
     }
 
-    /// Describes the agent: the CLI, and variables of it besides.
-    pub(super) fn configure(&mut self, variables: &str) {
+    /// Describes the agent: the CLI, and more lines of it.
+    pub(super) fn configure(&mut self, more: &str) {
         let port = self.api.port();
         self.host.apply(&format!(
-            "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\nnetwork = \"host\"\n\
+            "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\n{more}\nprovider = \"claude\"\nnetwork = \"host\"\n\
              env = {{ ANTHROPIC_BASE_URL = \"http://host.containers.internal:{port}\", ANTHROPIC_API_KEY = \"sk-ant-test\", \
-             CLAUDE_CODE_MAX_RETRIES = \"1\" {variables} }}\n"
+             CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n"
         ));
     }
 

@@ -44,12 +44,12 @@ fn a_program_gets_files_and_sends_some() {
 
 #[test]
 fn the_agent_has_its_tools_its_skills_and_its_memory() {
-    let Some(mut house) = House::new("instructions = \"Your name is Calliope.\"") else { return };
+    let Some(mut house) = House::new("") else { return };
     write(
         &house.host.data().join("skills/weather/SKILL.md"),
         "---\nname: weather\ndescription: tells the barometer\n---\nLook.\n",
     );
-    house.configure("");
+    house.configure("instructions = \"Your name is Calliope.\"");
     house.host.start();
     house.types(
         1,
