@@ -5,6 +5,7 @@
 //! | `HEARTH_TEST_CRASH_AT=<point>[:<n>]` | the daemon kills itself when it comes to a point of its work for the nth time |
 //! | `HEARTH_TEST_RUNNER=<path>` | this program is the runner of every agent |
 //! | `HEARTH_TEST_BACKOFF_MS=<n>` | the first wait after a failed try |
+//! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that wants less work; people are told after two of them |
 
 use std::path::PathBuf;
 
@@ -31,7 +32,10 @@ pub fn runner() -> Option<PathBuf> {
 /// The policy, with the waits that tests ask for.
 #[must_use]
 pub fn policy() -> Policy {
-    let wanted = env_lookup("HEARTH_TEST_BACKOFF_MS").and_then(|value| value.parse().ok());
-    let backoff_base = wanted.map_or(Policy::STANDARD.backoff_base, Millis::new);
-    Policy { backoff_base, ..Policy::STANDARD }
+    let wanted = |name| env_lookup(name).and_then(|value| value.parse().ok()).map(Millis::new);
+    let standard = Policy::STANDARD;
+    let wait_base = wanted("HEARTH_TEST_WAIT_MS");
+    let wait_untold = wait_base.map_or(standard.wait_untold, |wait| Millis::new(wait.get().saturating_mul(2)));
+    let backoff_base = wanted("HEARTH_TEST_BACKOFF_MS").unwrap_or(standard.backoff_base);
+    Policy { backoff_base, wait_base: wait_base.unwrap_or(standard.wait_base), wait_untold, ..standard }
 }

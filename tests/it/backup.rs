@@ -98,7 +98,7 @@ struct Daemon(Child);
 
 impl Daemon {
     fn start(data: &Path) -> Self {
-        let daemon = Self(hearth(data, &["run"]).env("HEARTH_LOG", "error").spawn().unwrap());
+        let daemon = Self(hearth(data, &["run", "--runtime", "process"]).env("HEARTH_LOG", "error").spawn().unwrap());
         for _ in 0..200 {
             let status: serde_json::Value = serde_json::from_str(&fine(data, &["status", "--json"])).unwrap();
             if status["daemon"].is_object() {

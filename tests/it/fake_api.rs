@@ -13,6 +13,9 @@
 //! | `[[delay MS]]` | waits before the answer |
 //! | `[[drip MS]]` | waits within the answer's text, when it has begun |
 //! | `[[error STATUS TYPE]]` | an API error instead of an answer |
+//! | `[[gate N]]` | the answer after N rounds of calls waits until [`FakeApi::open`] |
+//!
+//! As a model would, it does not call `send_message` again when it is told that this was delivered already.
 //!
 //! Used by the tests of the runner and of the daemon, hence in neither of them.
 
@@ -37,6 +40,21 @@ struct Shared {
     stopped: AtomicBool,
     answered: AtomicU64,
     requests: Mutex<Vec<Value>>,
+    /// Requests that wait at a gate.
+    waiting: AtomicU64,
+    open: AtomicBool,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// What every request gets instead of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trouble {
+    /// A status with its type, and a header that says after how many seconds to ask again.
+    Status(u16, &'static str, Option<u32>),
+    /// A stream that ends in the middle.
+    Breaks,
+    /// A stream that begins and never goes on.
+    Stalls,
 }
 
 /// What the newest prompt asks for.
@@ -50,6 +68,7 @@ struct Script {
     error: Option<(u16, String)>,
     /// Tools that were called already.
     called: usize,
+    gate: Option<usize>,
 }
 
 struct Request {
@@ -61,7 +80,12 @@ struct Request {
 impl FakeApi {
     /// Listens on a free port of the loopback interface.
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::start_at(0)
+    }
+
+    /// Listens on a port of the loopback interface.
+    pub(crate) fn start_at(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);
@@ -81,6 +105,26 @@ impl FakeApi {
     /// For `ANTHROPIC_BASE_URL`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Lets pass what waits at a gate, and whatever comes to one later.
+    pub(crate) fn open(&self) {
+        self.shared.open.store(true, Ordering::SeqCst);
+    }
+
+    /// How many requests have come to a gate.
+    pub(crate) fn gated(&self) -> u64 {
+        self.shared.waiting.load(Ordering::SeqCst)
+    }
+
+    /// From now on every request gets this, or an answer again.
+    pub(crate) fn trouble(&self, trouble: Option<Trouble>) {
+        *self.shared.trouble.lock().unwrap() = trouble;
     }
 
     /// Bodies of the requests for a message, in order.
@@ -137,6 +181,16 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
     if script.called == 0 {
         std::thread::sleep(script.delay);
     }
+    let trouble = *shared.trouble.lock().unwrap();
+    if let Some(trouble) = trouble {
+        return be_in_trouble(stream, shared, trouble);
+    }
+    if script.gate == Some(script.called) {
+        shared.waiting.fetch_add(1, Ordering::SeqCst);
+        while !shared.open.load(Ordering::SeqCst) && !shared.stopped.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
     if let Some((status, kind)) = &script.error {
         return respond(stream, *status, &failure(kind, "as the prompt asked"));
     }
@@ -157,6 +211,31 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
     });
     let drip = if reason == "end_turn" { script.drip } else { Duration::ZERO };
     if body["stream"] == true { stream_message(stream, message, drip) } else { respond(stream, 200, &message) }
+}
+
+fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble) -> std::io::Result<()> {
+    if let Trouble::Status(status, kind, after) = trouble {
+        let after = after.map(|after| format!("retry-after: {after}\r\n")).unwrap_or_default();
+        let body = failure(kind, "the API is in trouble").to_string();
+        write!(
+            stream,
+            "HTTP/1.1 {status} .\r\ncontent-type: application/json\r\n{after}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )?;
+        return stream.flush();
+    }
+    let message = json!({
+        "id": "msg_trouble", "type": "message", "role": "assistant", "model": "claude", "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 100, "output_tokens": 1},
+    });
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    send(stream, &json!({"type": "message_start", "message": message}))?;
+    send(stream, &json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}))?;
+    send(stream, &json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half"}}))?;
+    while matches!(trouble, Trouble::Stalls) && !shared.stopped.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 /// The message as a series of server-sent events, with a pause when its content has begun.
@@ -217,6 +296,7 @@ fn script(body: &Value) -> Script {
         }
     }
     let newest = prompts.pop().unwrap_or_default();
+    let was_said = newest.contains(SAID_ALREADY);
     script.say = format!("heard: {}", newest.trim());
     if let (true, Some(before)) = (is_told_off(&newest), prompts.iter().rfind(|prompt| !is_told_off(prompt)))
         && let Some((better, _)) = before.split_once("[[better ").and_then(|(_, rest)| rest.split_once("]]"))
@@ -228,12 +308,17 @@ fn script(body: &Value) -> Script {
         let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
         let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
         match word {
+            "tool" if was_said && first.ends_with("send_message") => {
+                // The gate is where it would have been.
+                script.gate = script.gate.map(|gate| gate.saturating_sub(1));
+            }
             "tool" => script.tools.push(vec![(first.to_owned(), serde_json::from_str(second).unwrap())]),
             "tools" => script.tools.push(rest.split(";;").map(call).collect()),
             "better" => {}
             "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
             "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
             "drip" => script.drip = Duration::from_millis(rest.parse().unwrap()),
+            "gate" => script.gate = Some(rest.parse().unwrap()),
             "delay" => script.delay = Duration::from_millis(rest.parse().unwrap()),
             "error" => script.error = Some((first.parse().unwrap(), second.to_owned())),
             _ => script.say = format!("the stand-in knows no directive {word}"),
@@ -246,6 +331,9 @@ fn script(body: &Value) -> Script {
 fn is_told_off(prompt: &str) -> bool {
     ["Your response was not delivered", "Not delivered"].iter().any(|words| prompt.trim().starts_with(words))
 }
+
+/// What the runner writes above what an interrupted turn has said.
+const SAID_ALREADY: &str = "This was already delivered and must not be sent again:";
 
 /// `NAME JSON`.
 fn call(text: &str) -> (String, Value) {

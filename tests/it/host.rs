@@ -27,6 +27,8 @@ pub(crate) struct Host {
     daemon: Option<Running>,
     /// Variables of every process besides those that are always set.
     pub(crate) env: Vec<(String, String)>,
+    /// What its daemons run agents in. Where there is Podman they would choose containers.
+    pub(crate) runtime: &'static str,
     dir: tempfile::TempDir,
 }
 
@@ -52,7 +54,7 @@ impl Host {
         let runtime = dir.path().join("runtime");
         std::fs::create_dir(&runtime).unwrap();
         std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        Self { dir, env: Vec::new(), daemon: None }
+        Self { dir, env: Vec::new(), runtime: "process", daemon: None }
     }
 
     /// With the chat `telegram/123`, open to everybody, wired to the agent `main`, which is described by `agent`.
@@ -128,7 +130,7 @@ impl Host {
     /// Starts a daemon and waits for nothing.
     pub(crate) fn launch(&mut self) {
         assert!(self.daemon.is_none(), "a daemon is running");
-        self.daemon = Some(Running::start(self.command(&["run"]), b""));
+        self.daemon = Some(Running::start(self.command(&["run", "--runtime", self.runtime]), b""));
     }
 
     /// The daemon that was started last, if it was not waited for.

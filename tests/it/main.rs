@@ -20,6 +20,7 @@ mod channels;
 mod cli;
 mod commands;
 mod confine;
+mod containers;
 mod crash;
 mod delivery;
 mod drain;

@@ -83,7 +83,7 @@ impl Program {
 
     /// Starts a daemon and waits until it says that it runs.
     pub(super) fn daemon(&self) -> Daemon {
-        let mut child = self.command(&["run"]).spawn().unwrap();
+        let mut child = self.command(&["run", "--runtime", "process"]).spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
         let daemon = Daemon(child);
         let (ready, waiting) = std::sync::mpsc::channel();

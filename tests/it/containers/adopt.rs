@@ -1,0 +1,69 @@
+//! Daemons and the containers they find: their own go on, changed ones are replaced, those of others are left alone.
+
+use super::house::House;
+
+const ECHO: &str = "provider = \"echo\"";
+
+#[test]
+fn two_daemons_side_by_side_leave_each_other_alone() {
+    let (Some(mut one), Some(mut other)) = (House::new(ECHO), House::new(ECHO)) else { return };
+    for house in [&mut one, &mut other] {
+        house.host.start();
+        house.types(1, "hello");
+        house.wait_shown("echo: hello");
+    }
+    let (first, second) = (one.container(), other.container());
+    let refused = one.host.run(&["run", "--runtime", "podman"], b"");
+    assert!(refused.code == Some(1) && refused.stderr.contains("running"), "{refused:?}");
+    one.host.kill();
+    one.host.start();
+    one.types(2, "again");
+    one.wait_shown("echo: again");
+    assert_eq!((one.container(), other.container()), (first, second.clone()), "both go on");
+    assert_eq!(one.host.stop().code, Some(0));
+    assert_eq!(one.containers(), Vec::<String>::new());
+    assert_eq!(other.container(), second);
+    other.types(2, "still there?");
+    other.wait_shown("echo: still there?");
+    for house in [&one, &other] {
+        house.settle();
+    }
+}
+
+#[test]
+fn what_was_changed_while_the_daemon_was_dead_is_replaced() {
+    let Some(mut house) = House::new(ECHO) else { return };
+    house.host.start();
+    house.types(1, "hello");
+    house.wait_shown("echo: hello");
+    house.settle();
+    let before = house.container();
+    house.host.kill();
+    house.host.done(&["agents", "set", "main", "--env", "MOOD=good"], b"");
+    house.host.start();
+    house.types(2, "again");
+    assert_eq!(house.wait_shown("echo: again"), ["echo: hello", "echo: again"]);
+    house.settle();
+    assert_ne!(house.container(), before);
+}
+
+/// Podman goes away in the middle of whatever the daemon asks it, and while an agent is to start, to work or to stop.
+#[test]
+fn podman_that_comes_and_goes() {
+    let Some(mut house) = House::new(ECHO) else { return };
+    house.host.start();
+    for number in 1..=6_u8 {
+        house.types(i64::from(number), &format!("number {number}"));
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(number) * 60));
+        house.door.close();
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        house.door.reopen();
+        house.wait_shown(&format!("echo: number {number}"));
+        house.host.done(&["agents", "restart", "main"], b"");
+    }
+    let expected: Vec<String> = (1..=6).map(|number| format!("echo: number {number}")).collect();
+    assert_eq!(house.shown(), expected);
+    house.settle();
+    assert_eq!(house.host.stop().code, Some(0));
+    assert_eq!(house.containers(), Vec::<String>::new());
+}

@@ -1,0 +1,10 @@
+//! The real daemon with the real Podman, the agents' image and the agent CLI in it: who dies when, and what people see.
+//!
+//! Skipped without `HEARTH_TEST_PODMAN` and `HEARTH_TEST_IMAGE`; `.ci/podman.sh cargo test` makes both.
+
+mod adopt;
+mod house;
+mod matrix;
+mod talk;
+mod trouble;
+mod unstartable;

@@ -1,0 +1,139 @@
+//! An API in trouble, seen by a real agent CLI in a container: nothing is lost, and people hear of it when it matters.
+
+use serde_json::Value;
+
+use super::house::House;
+use crate::fake_api::{FakeApi, Trouble};
+
+/// When the trouble is over.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    /// When Ann was told this.
+    Told(&'static str),
+    /// When so many tries were counted.
+    Tries(u64),
+    /// When the API was asked so often.
+    Asked(usize),
+}
+
+/// What becomes of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Answered,
+    Failed,
+}
+
+fn tries(house: &House) -> u64 {
+    house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).max().unwrap_or_default()
+}
+
+fn wait(house: &House, until: Until) {
+    match until {
+        Until::Told(text) => drop(house.wait_shown(text)),
+        Until::Tries(count) => house.wait("tries", || (tries(house) >= count).then_some(())),
+        Until::Asked(count) => house.wait("requests", || (house.api.requests().len() >= count).then_some(())),
+    }
+}
+
+/// One message that comes to an API in trouble, and one after it.
+fn case(trouble: Trouble, until: Until, end: End) {
+    let Some(house) = House::with_cli() else { return };
+    house.api.trouble(Some(trouble));
+    house.types(1, "[[say first answer]]");
+    wait(&house, until);
+    house.api.trouble(None);
+    assert_end(&house, until, end);
+}
+
+fn assert_end(house: &House, until: Until, end: End) {
+    let mut expected: Vec<&str> = Vec::new();
+    if let Until::Told(text) = until {
+        expected.push(text);
+    }
+    if end == End::Answered {
+        house.wait_shown("first answer");
+        expected.push("first answer");
+    }
+    house.types(2, "[[say second answer]]");
+    let shown = house.wait_shown("second answer");
+    expected.push("second answer");
+    assert_eq!(shown.len(), expected.len(), "{expected:?}: {shown:?}");
+    assert!(shown.iter().zip(&expected).all(|(shown, expected)| shown.contains(expected)), "{expected:?}: {shown:?}");
+    house.settle();
+    let failed = house.host.states().iter().filter(|state: &&Value| state.get("Failed").is_some()).count();
+    assert_eq!(failed, usize::from(end == End::Failed));
+}
+
+/// Waiting costs no try.
+fn assert_no_try(trouble: Trouble) {
+    let Some(house) = House::with_cli() else { return };
+    let until = Until::Told("Your message waits");
+    house.api.trouble(Some(trouble));
+    house.types(1, "[[say first answer]]");
+    wait(&house, until);
+    house.api.trouble(None);
+    assert_end(&house, until, End::Answered);
+    assert_eq!(tries(&house), 0);
+}
+
+#[test]
+fn a_login_that_is_refused_is_told_at_once() {
+    let trouble = Trouble::Status(401, "authentication_error", None);
+    case(trouble, Until::Told("set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"), End::Failed);
+}
+
+#[test]
+fn an_api_that_fails_is_tried_again() {
+    case(Trouble::Status(500, "api_error", None), Until::Tries(1), End::Answered);
+}
+
+#[test]
+fn an_api_that_fails_for_ever_is_told_after_the_last_try() {
+    case(Trouble::Status(500, "api_error", None), Until::Told("given up after 5 tries"), End::Failed);
+}
+
+#[test]
+fn an_api_that_wants_less_is_waited_for() {
+    assert_no_try(Trouble::Status(429, "rate_limit_error", None));
+}
+
+#[test]
+fn an_api_that_says_how_long_is_waited_for() {
+    assert_no_try(Trouble::Status(429, "rate_limit_error", Some(1)));
+}
+
+#[test]
+fn an_api_that_has_too_much_to_do_is_waited_for() {
+    assert_no_try(Trouble::Status(529, "overloaded_error", None));
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_asked_for_again() {
+    case(Trouble::Breaks, Until::Asked(2), End::Answered);
+}
+
+/// By itself the CLI waits five minutes for more. Who does not want to wait starts the agent again.
+#[test]
+fn an_answer_that_never_goes_on_is_asked_for_again_when_the_agent_is_started_again() {
+    let Some(house) = House::with_cli() else { return };
+    let until = Until::Asked(1);
+    house.api.trouble(Some(Trouble::Stalls));
+    house.types(1, "[[say first answer]]");
+    wait(&house, until);
+    house.api.trouble(None);
+    house.host.done(&["agents", "restart", "main"], b"");
+    assert_end(&house, until, End::Answered);
+    assert_eq!(tries(&house), 0, "it was the operator's wish");
+}
+
+#[test]
+fn an_api_that_is_down_is_tried_again() {
+    let Some(mut house) = House::with_cli() else { return };
+    let port = house.api.port();
+    let silent = FakeApi::start();
+    drop(std::mem::replace(&mut house.api, silent));
+    house.types(1, "[[say first answer]]");
+    wait(&house, Until::Tries(2));
+    house.api = FakeApi::start_at(port);
+    assert_end(&house, Until::Tries(2), End::Answered);
+}

@@ -1,0 +1,94 @@
+//! Images that are missing or broken: people and the operator are told, and it mends itself when the image is there.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::house::{House, podman};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Image {
+    Missing,
+    WithoutRunner,
+    /// As one for another kind of processor.
+    WithForeignRunner,
+}
+
+impl Image {
+    /// Puts this in the place of the image.
+    fn put(self, house: &House, name: &str) {
+        house.podman(&["untag", name, name]);
+        if self == Self::Missing {
+            return;
+        }
+        let root = house.host.path("root");
+        let bin = root.join("usr/local/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        if self == Self::WithForeignRunner {
+            let runner = bin.join("hearth-runner");
+            std::fs::write(&runner, b"\x7fELF of another kind").unwrap();
+            std::fs::set_permissions(&runner, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let tar = house.host.path("image.tar");
+        assert!(
+            Command::new("tar")
+                .arg("-C")
+                .arg(&root)
+                .arg("-cf")
+                .args([Path::new(&tar), Path::new(".")])
+                .status()
+                .unwrap()
+                .success()
+        );
+        house.podman(&["import", "--quiet", tar.to_str().unwrap(), name]);
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Missing => "run `hearth image build`",
+            Self::WithoutRunner | Self::WithForeignRunner => "no program that runs at /usr/local/bin/hearth-runner",
+        }
+    }
+}
+
+fn case(image: Image) {
+    let (Some(mut house), Some((_, whole))) = (House::new("provider = \"echo\""), podman()) else { return };
+    let name = format!("localhost/hearth-test-{}:1", format!("{image:?}").to_lowercase());
+    house.podman(&["tag", &whole, &name]);
+    house.host.apply(&format!("schema = 1\nimage = \"{name}\"\n"));
+    house.host.start();
+    image.put(&house, &name);
+    house.types(1, "hello");
+    let told = house.wait_shown("the agent cannot be started").remove(0);
+    assert!(told.contains("Your message waits") && told.contains(image.words()), "{told}");
+    let doctor: Value = serde_json::from_str(&house.host.run(&["doctor", "--json"], b"").stdout).unwrap();
+    let found = doctor["checks"].to_string();
+    assert!(found.contains("agent main failed to start") && found.contains(image.words()), "{found}");
+    house.podman(&["untag", &name, &name]);
+    house.podman(&["tag", &whole, &name]);
+    house.wait_shown("echo: hello");
+    house.types(2, "are you there?");
+    let shown = house.wait_shown("echo: are you there?");
+    assert_eq!(shown, [told.as_str(), "echo: hello", "echo: are you there?"], "told once, and by itself");
+    house.settle();
+    assert_eq!(house.host.rows("messages").iter().filter(|row| row["value"]["tries"] != 0).count(), 0);
+    assert_eq!(house.host.stop().code, Some(0));
+    assert_eq!(house.containers(), Vec::<String>::new());
+    house.podman(&["untag", &name, &name]);
+}
+
+#[test]
+fn a_missing_image() {
+    case(Image::Missing);
+}
+
+#[test]
+fn an_image_without_the_runner() {
+    case(Image::WithoutRunner);
+}
+
+#[test]
+fn an_image_of_another_kind_of_processor() {
+    case(Image::WithForeignRunner);
+}
