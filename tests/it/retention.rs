@@ -57,7 +57,7 @@ fn answered() -> World {
 }
 
 fn days(world: &mut World, days: i64) {
-    world.step_clock(days * DAY);
+    world.pass(Millis::new(u64::try_from(days * DAY).unwrap()));
 }
 
 /// Sweeps until nothing is due any more; how often something was.
