@@ -36,8 +36,9 @@ fn series() -> u64 {
 }
 
 fn configuration() -> String {
-    let agents: String =
-        (0..AGENTS).map(|number| format!("[[agents]]\nfolder = \"a{number}\"\ntimezone = \"Europe/Berlin\"\n")).collect();
+    let agents: String = (0..AGENTS)
+        .map(|number| format!("[[agents]]\nfolder = \"a{number}\"\ntimezone = \"Europe/Berlin\"\n"))
+        .collect();
     format!("schema = 1\nmax_containers = 1000\n{agents}")
 }
 

@@ -247,11 +247,8 @@ mod tests {
         ] {
             let length = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap());
             let begin = 1_800_000_000_000;
-            let before = Reading {
-                wall: Timestamp::from_millis(begin),
-                monotonic: length(5_000),
-                boot: length(90_000),
-            };
+            let before =
+                Reading { wall: Timestamp::from_millis(begin), monotonic: length(5_000), boot: length(90_000) };
             let after = Reading {
                 wall: Timestamp::from_millis(begin + wall),
                 monotonic: length(5_000 + monotonic),

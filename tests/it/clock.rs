@@ -166,7 +166,11 @@ fn a_night_on_which_clocks_change_and_the_machine_sleeps_has_every_slot_once() {
     world.step_clock(4 * HOUR); // the machine sleeps through the gap
     sweep(&mut world);
     assert_eq!(fires(&world, hourly).len(), before + 2, "the newest one ran, a record says what became of the others");
-    assert!(fires(&world, hourly)[before].contains("skipped until 2027-03-14T08:30:00.000Z"), "{:?}", fires(&world, hourly));
+    assert!(
+        fires(&world, hourly)[before].contains("skipped until 2027-03-14T08:30:00.000Z"),
+        "{:?}",
+        fires(&world, hourly)
+    );
 }
 
 #[test]
@@ -221,4 +225,41 @@ fn the_engine_says_when_something_is_due_next() {
     sweep(&mut world);
     assert_eq!(fires(&world, id), ["2026-04-20T12:00:10.250Z done"]);
     assert_eq!(world.next_due(), Some(Millis::minutes(60)));
+}
+
+/// With the real daemon and the real clocks; nothing is started, since there is no place.
+#[test]
+fn due_work_begins_within_a_second_of_its_time() {
+    use hearth::config::Paths;
+    use hearth::daemon::{Daemon, Wish};
+    use hearth::model::configure::RuntimeKind;
+    use hearth::model::policy::Policy;
+    let directory = tempfile::tempdir().unwrap();
+    let paths = Paths::find(Some(&directory.path().join("data"))).unwrap();
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let policy = Policy { max_containers: 0, ..Policy::STANDARD };
+    let daemon = Daemon::start(&paths, Wish { policy, runtime: Some(RuntimeKind::Process) }, tokio.handle()).unwrap();
+    let submit = |input| tokio.block_on(daemon.submit(input, false)).unwrap();
+    submit(Input::Configure(crate::world::configuration("[[agents]]\nfolder = \"main\"\n")));
+    let new = NewTask {
+        agent: AgentId::new(1),
+        home: TaskHome::Maintenance,
+        prompt: "Look".to_owned(),
+        script: None,
+        reply: None,
+        first: None,
+        recurrence: Some("1370".to_owned()),
+        missed: Missed::RunOnce,
+        overlap: Overlap::Refuse,
+        origin: TaskOrigin::Operator,
+    };
+    let Reply::Task(id, _) = submit(Input::Task(TaskCommand::Add(Box::new(new)))) else { panic!() };
+    let late = crate::host::wait_for("three slots", || {
+        let fires = daemon.store().read(|db, txn| db.fires.collect_prefix(txn, &id, 9)).unwrap();
+        let late: Vec<u64> = fires.iter().map(|((_, slot), fire)| fire.at.since(*slot).get()).collect();
+        (late.len() >= 3).then_some(late)
+    });
+    daemon.shut_down().unwrap();
+    eprintln!("late by {late:?} ms");
+    assert!(late.iter().all(|late| *late < 1_000), "{late:?}");
 }

@@ -51,11 +51,11 @@ pub(in crate::engine) fn renew_some(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &
 pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
     let before = cx.db.tasks.require(txn, &id)?;
     let now = cx.now.wall;
-    let Some((anchor, from)) = decide(&before, now) else { return Ok(()) };
+    let Some(Anew { anchor, first, after }) = decide(&before, now) else { return Ok(()) };
     let mut task = Task { anchor, ..before.clone() };
     let series = Series::of(&task, &zone_of(cx, txn, task.agent)?);
     let used = take_back_skips(cx, txn, id, (&series, now))?;
-    let mut next = series.after(from);
+    let mut next = first.or_else(|| series.after(after));
     while let Some(slot) = next.filter(|slot| used.contains(slot)) {
         next = series.after(slot);
     }
@@ -95,22 +95,35 @@ fn take_back_skips(
     Ok(used)
 }
 
-/// Where the grid of a task begins, and after which time its next slot is looked for; none if that is not to be found anew.
-fn decide(task: &Task, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+/// How the next slot of a task is found anew.
+#[derive(Debug, PartialEq, Eq)]
+struct Anew {
+    /// Where its grid begins.
+    anchor: Timestamp,
+    /// The slot that comes first if it was not used; it need not be one of the recurrence.
+    first: Option<Timestamp>,
+    /// Else it is the first one after this.
+    after: Timestamp,
+}
+
+/// None if the next slot is not to be found anew.
+fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
     let next = task.next.filter(|next| *next > now && task.state.is_open())?;
+    let anchor = task.anchor;
     // The first slot is an instant that somebody asked for; without that the grid begins when it was made or changed.
-    let asked = task.anchor != task.created && task.anchor != task.changed;
+    let asked = anchor != task.created && anchor != task.changed;
     match task.recurrence {
         Recurrence::Once => None,
-        Recurrence::Cron(_) | Recurrence::Every(_) if next == task.anchor => None,
-        Recurrence::Cron(_) | Recurrence::Every(_) if task.anchor > now && asked => {
-            Some((task.anchor, task.anchor.minus(Millis::new(1))))
+        Recurrence::Cron(_) | Recurrence::Every(_) if next == anchor => None,
+        Recurrence::Cron(_) | Recurrence::Every(_) if anchor > now && asked => {
+            Some(Anew { anchor, first: Some(anchor), after: anchor })
         }
-        Recurrence::Every(length) if task.anchor > now => {
+        Recurrence::Every(length) if anchor > now => {
             // Made by a clock that was ahead: the same grid, from before now on.
-            let steps = task.anchor.since(now).get().div_ceil(length.get().max(1));
-            Some((task.anchor.minus(Millis::new(steps.saturating_mul(length.get()))), now))
+            let steps = anchor.since(now).get().div_ceil(length.get().max(1));
+            let anchor = anchor.minus(Millis::new(steps.saturating_mul(length.get())));
+            Some(Anew { anchor, first: None, after: now })
         }
-        Recurrence::Cron(_) | Recurrence::Every(_) => Some((task.anchor, now)),
+        Recurrence::Cron(_) | Recurrence::Every(_) => Some(Anew { anchor, first: None, after: now }),
     }
 }

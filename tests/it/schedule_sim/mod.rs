@@ -101,7 +101,9 @@ impl Series {
         }
         let from = self.floor.map_or(self.cursor, |floor| floor.max(self.cursor));
         let free = |days: i64| {
-            slots(&self.kind, self.anchor, (from, from + days * DAY), zone).into_iter().find(|slot| !used.contains(slot))
+            slots(&self.kind, self.anchor, (from, from + days * DAY), zone)
+                .into_iter()
+                .find(|slot| !used.contains(slot))
         };
         free(3).or_else(|| free(70)).or_else(|| free(800))
     }
@@ -124,8 +126,11 @@ struct Sim {
 impl Sim {
     fn new(seed: u64, years: i64, check_every: u64) -> Self {
         let mut world = World::in_memory();
-        let agents: String =
-            ZONES.iter().enumerate().map(|(n, zone)| format!("[[agents]]\nfolder = \"z{n}\"\ntimezone = \"{zone}\"\n")).collect();
+        let agents: String = ZONES
+            .iter()
+            .enumerate()
+            .map(|(n, zone)| format!("[[agents]]\nfolder = \"z{n}\"\ntimezone = \"{zone}\"\n"))
+            .collect();
         world.apply(&agents);
         world.settle();
         let now = world.now().wall.millis();
@@ -199,7 +204,8 @@ impl Sim {
 
     /// Agents work on what they were brought: well, badly, or for ever.
     fn work(&mut self) {
-        let running: Vec<(SessionId, u32)> = self.world.outside.running.iter().map(|(id, number)| (*id, *number)).collect();
+        let running: Vec<(SessionId, u32)> =
+            self.world.outside.running.iter().map(|(id, number)| (*id, *number)).collect();
         for (session, number) in running {
             let waiting: Vec<u64> =
                 self.world.outside.inbox.get(&session).map(|inbox| inbox.keys().copied().collect()).unwrap_or_default();
@@ -489,7 +495,8 @@ impl Sim {
         if open.is_empty() {
             return;
         }
-        let series = &self.series[*self.pick(&open)];
+        let at = *self.pick(&open);
+        let series = &self.series[at];
         let task = self.world.read(|db, txn| db.tasks.require(txn, &series.id));
         let next = series.next(&self.used(series.id), self.zone(series.agent)).map(Timestamp::from_millis);
         assert_eq!(
@@ -515,10 +522,13 @@ impl Sim {
         for series in &self.series {
             let task = self.world.read(|db, txn| db.tasks.require(txn, &series.id));
             let fires = self.fires(series.id);
-            let runs: Vec<(i64, i64)> = fires.iter().filter_map(|(at, fire)| match fire.outcome {
-                FireOutcome::Skipped { until, .. } => Some((*at, until.millis())),
-                _ => None,
-            }).collect();
+            let runs: Vec<(i64, i64)> = fires
+                .iter()
+                .filter_map(|(at, fire)| match fire.outcome {
+                    FireOutcome::Skipped { until, .. } => Some((*at, until.millis())),
+                    _ => None,
+                })
+                .collect();
             for slot in &series.expected {
                 let about = || format!("{} {}: {:?}", series.id, Timestamp::from_millis(*slot), fires.get(slot));
                 match fires.get(slot).map(|fire| &fire.outcome) {
@@ -527,7 +537,9 @@ impl Sim {
                         assert_eq!(covers, 1, "{}", about());
                         skipped += 1;
                     }
-                    Some(FireOutcome::Queued) => assert_eq!(task.queued.map(Timestamp::millis), Some(*slot), "{}", about()),
+                    Some(FireOutcome::Queued) => {
+                        assert_eq!(task.queued.map(Timestamp::millis), Some(*slot), "{}", about())
+                    }
                     Some(_) => {
                         assert_eq!(messages.get(&(series.id, *slot)), Some(&1), "{}", about());
                         ran += 1;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Datelike as _, Days, Duration, LocalResult, NaiveDate, NaiveDateTime, Offset as _, TimeZone as _};
+use chrono::{
+    DateTime, Datelike as _, Days, Duration, LocalResult, NaiveDate, NaiveDateTime, Offset as _, TimeZone as _,
+};
 use chrono_tz::Tz;
 
 /// Times of a series.
@@ -78,7 +80,8 @@ impl Simple {
             LocalResult::Ambiguous(first, second) => vec![first.timestamp_millis(), second.timestamp_millis()],
             LocalResult::None => {
                 // As much later as the clocks skip: by the offset that held before.
-                let before = (1..).find_map(|step| zone.from_local_datetime(&(wall - Duration::minutes(15 * step))).latest());
+                let before =
+                    (1..).find_map(|step| zone.from_local_datetime(&(wall - Duration::minutes(15 * step))).latest());
                 let offset = before.unwrap().offset().fix().local_minus_utc();
                 vec![(wall - Duration::seconds(i64::from(offset))).and_utc().timestamp_millis()]
             }
@@ -105,7 +108,8 @@ pub(super) fn slots(kind: &Kind, anchor: i64, (from, to): (i64, i64), zone: Tz) 
 /// The changes of a zone's clocks, to the minute.
 pub(super) fn changes((from, to): (i64, i64), zone: Tz) -> Vec<i64> {
     const DAY: i64 = 86_400_000;
-    let offset = |at: i64| zone.offset_from_utc_datetime(&DateTime::from_timestamp_millis(at).unwrap().naive_utc()).fix();
+    let offset =
+        |at: i64| zone.offset_from_utc_datetime(&DateTime::from_timestamp_millis(at).unwrap().naive_utc()).fix();
     let mut found = Vec::new();
     let mut at = from;
     while at < to {
