@@ -42,6 +42,7 @@ pub(crate) fn submission(input: Input) -> Submission {
 }
 
 /// One inbound event.
+#[allow(dead_code, reason = "this module is part of several benchmarks, not all have events")]
 pub(crate) fn event(channel: &str, chat: &str, id: &str, sender: &str) -> Submission {
     let text = "a message of about two hundred bytes, which is what people write to an agent when they want something \
                 done and say what it is, why they want it and by when they would like to have it";
