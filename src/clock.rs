@@ -1,6 +1,6 @@
 //! The only reader of clocks, and the only source of entropy.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::model::time::{Awake, Millis, Moment, Timestamp};
@@ -43,6 +43,135 @@ impl Clock {
 /// Awake time after some monotonic time has passed since the last reading.
 fn advance(awake: Duration, passed: Duration) -> Duration {
     awake.saturating_add(passed.min(3 * TICK.duration()))
+}
+
+/// The three clocks at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    wall: Timestamp,
+    /// Goes on while the machine is awake.
+    monotonic: Duration,
+    /// Goes on while the machine sleeps, too.
+    boot: Duration,
+}
+
+/// What happened to the machine's clocks between two looks, besides that time passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Between {
+    /// How long the machine slept; zero if it did not.
+    pub slept: Millis,
+    /// How the wall clock was moved.
+    pub step: Step,
+}
+
+/// How a clock was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It was not, or so little that it may have been slewed.
+    None,
+    /// Ahead.
+    Forward(Millis),
+    /// Back.
+    Back(Millis),
+}
+
+/// Less than this is no sleep and no step.
+const NOTABLE: Millis = Millis::seconds(1);
+/// A clock is slewed by at most 1/2000; of this part of the time that passed nothing is said.
+const SLEWED: u64 = 1_000;
+
+/// Compares the clocks, look by look.
+#[derive(Debug)]
+pub struct Watch {
+    last: Reading,
+    began: Instant,
+}
+
+impl Watch {
+    /// Compares from now on.
+    #[must_use]
+    pub fn start() -> Self {
+        let began = monotonic();
+        Self { last: Self::read(began), began }
+    }
+
+    /// What happened since the last look.
+    pub fn look(&mut self) -> Between {
+        let now = Self::read(self.began);
+        between(std::mem::replace(&mut self.last, now), now)
+    }
+
+    fn read(began: Instant) -> Reading {
+        let monotonic = monotonic().saturating_duration_since(began);
+        Reading { wall: wall(), monotonic, boot: boot().unwrap_or(monotonic) }
+    }
+}
+
+/// What happened between two readings. The boot clock says how much time really passed, the monotonic one how much of it
+/// the machine was awake; what the wall clock says beyond that, somebody did.
+fn between(before: Reading, after: Reading) -> Between {
+    let ms = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    let awake = ms(after.monotonic.saturating_sub(before.monotonic));
+    let passed = ms(after.boot.saturating_sub(before.boot)).max(awake);
+    let slept = Millis::new(passed.saturating_sub(awake));
+    let expected = before.wall.plus(Millis::new(passed));
+    let tolerance = NOTABLE.max(Millis::new(passed / SLEWED));
+    let (ahead, behind) = (after.wall.since(expected), expected.since(after.wall));
+    let step = match () {
+        () if ahead > tolerance => Step::Forward(ahead),
+        () if behind > tolerance => Step::Back(behind),
+        () => Step::None,
+    };
+    Between { slept: if slept > NOTABLE { slept } else { Millis::ZERO }, step }
+}
+
+/// Time since the machine started, with the time it slept.
+#[cfg(target_os = "linux")]
+fn boot() -> Option<Duration> {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Some(Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?))
+}
+
+/// Elsewhere a sleep looks like a step of the wall clock, and is treated as one.
+#[cfg(not(target_os = "linux"))]
+const fn boot() -> Option<Duration> {
+    None
+}
+
+/// Wakes the one thread that waits for it at a time that others set. It waits by the monotonic clock, which stands still
+/// while the machine sleeps, so that it never waits longer than it was told after that.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    at: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+impl Alarm {
+    /// Wakes in this time; none is not before the longest time of whoever waits.
+    pub fn set(&self, length: Option<Millis>) {
+        *self.lock() = length.and_then(|length| monotonic().checked_add(length.duration()));
+        self.changed.notify_one();
+    }
+
+    /// Waits until the time that is set, and not longer than `longest`.
+    pub fn wait(&self, longest: Millis) {
+        let begun = monotonic();
+        let mut at = self.lock();
+        loop {
+            let now = monotonic();
+            let most = longest.duration().saturating_sub(now.saturating_duration_since(begun));
+            let left = at.map_or(most, |at| most.min(at.saturating_duration_since(now)));
+            if left.is_zero() {
+                *at = None;
+                return;
+            }
+            at = self.changed.wait_timeout(at, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The wall clock.
@@ -92,6 +221,68 @@ mod tests {
         let ten = Duration::from_secs(10);
         assert_eq!(advance(ten, hours), Duration::from_secs(13));
         assert_eq!(advance(ten, Duration::from_micros(700)), Duration::from_micros(10_000_700));
+    }
+
+    #[test]
+    fn clocks_are_compared() {
+        const HOUR: i64 = 3_600_000;
+        let (none, zero) = (Step::None, Millis::ZERO);
+        let millis = |ms: i64| Millis::new(u64::try_from(ms).unwrap());
+        // Milliseconds that passed on the wall, awake, and since boot.
+        for ((wall, monotonic, boot), slept, step) in [
+            ((1_000, 1_000, 1_000), zero, none),
+            ((1_900, 1_000, 1_000), zero, none), // within the tolerance
+            ((150, 1_000, 1_000), zero, none),
+            ((2_001, 1_000, 1_000), zero, Step::Forward(millis(1_001))),
+            ((-1, 1_000, 1_000), zero, Step::Back(millis(1_001))),
+            ((8 * HOUR, 1_000, 8 * HOUR), millis(8 * HOUR - 1_000), none), // a night
+            ((8 * HOUR + 20_000, 1_000, 8 * HOUR), millis(8 * HOUR - 1_000), none), // drift of a night
+            ((0, 1_000, 8 * HOUR), millis(8 * HOUR - 1_000), Step::Back(millis(8 * HOUR))),
+            ((9 * HOUR, 1_000, 8 * HOUR), millis(8 * HOUR - 1_000), Step::Forward(millis(HOUR))),
+            ((8 * HOUR, 8 * HOUR, 8 * HOUR), zero, none), // the process was stopped
+            ((8 * HOUR - 14_400, 8 * HOUR, 8 * HOUR), zero, none), // slewed all the time
+            ((1_000 - 24 * HOUR, 1_000, 1_000), zero, Step::Back(millis(24 * HOUR))),
+            ((3 * 365 * 24 * HOUR, 1_000, 1_000), zero, Step::Forward(millis(3 * 365 * 24 * HOUR - 1_000))),
+            ((1_000, 1_000, 0), zero, none), // a boot clock that stands still is not believed
+        ] {
+            let length = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap());
+            let begin = 1_800_000_000_000;
+            let before =
+                Reading { wall: Timestamp::from_millis(begin), monotonic: length(5_000), boot: length(90_000) };
+            let after = Reading {
+                wall: Timestamp::from_millis(begin + wall),
+                monotonic: length(5_000 + monotonic),
+                boot: length(90_000 + boot),
+            };
+            assert_eq!(between(before, after), Between { slept, step }, "{wall} {monotonic} {boot}");
+        }
+    }
+
+    #[test]
+    fn the_clocks_of_this_machine_agree_while_it_is_awake() {
+        let mut watch = Watch::start();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(watch.look(), Between { slept: Millis::ZERO, step: Step::None });
+    }
+
+    #[test]
+    fn an_alarm_wakes_when_it_is_told_and_never_later_than_the_longest_time() {
+        let alarm = Alarm::default();
+        let took = |alarm: &Alarm, longest| {
+            let begun = monotonic();
+            alarm.wait(longest);
+            begun.elapsed()
+        };
+        alarm.set(Some(Millis::ZERO));
+        assert!(took(&alarm, Millis::minutes(5)) < Duration::from_secs(60));
+        assert!(took(&alarm, Millis::new(30)) >= Duration::from_millis(30), "it was used up");
+        alarm.set(Some(Millis::minutes(5)));
+        assert!(took(&alarm, Millis::new(30)) < Duration::from_secs(60));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| took(&alarm, Millis::minutes(5)));
+            alarm.set(Some(Millis::new(10)));
+            assert!(waiting.join().unwrap() < Duration::from_secs(60));
+        });
     }
 
     #[test]

@@ -11,6 +11,7 @@ use hearth::engine::commit::Submission;
 use crate::ground::{Ground, moment, now};
 
 /// Commits of one scenario; `HEARTH_BENCH_COMMITS` overrides.
+#[allow(dead_code, reason = "this module is part of several benchmarks, not all count commits")]
 pub(crate) fn commits() -> usize {
     std::env::var("HEARTH_BENCH_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }

@@ -61,7 +61,7 @@ pub(super) struct Mailroom {
     around: Around,
     paths: Paths,
     /// Says which zone holds where none is configured.
-    machine: Machine,
+    machine: Mutex<Machine>,
     watcher: Mutex<Option<Watcher>>,
     desks: Vec<Sender<Job>>,
 }
@@ -97,7 +97,7 @@ impl Mailroom {
             left_out: Mutex::default(),
             around,
             paths: paths.clone(),
-            machine,
+            machine: Mutex::new(machine),
             watcher: Mutex::new(None),
             desks,
         });
@@ -265,13 +265,22 @@ impl Mailroom {
 
     /// The zone that holds where none is configured.
     pub(super) fn machine_zone(&self) -> Chosen {
-        self.machine.zone(None, None)
+        lock(&self.machine).zone(None, None)
+    }
+
+    /// Looks at the machine's zone again; it is told if it is another one now.
+    pub(super) fn look_at_zone(&self) -> Option<Zone> {
+        let found = Machine::look();
+        let mut machine = lock(&self.machine);
+        let (before, after) = (machine.zone(None, None).zone, found.zone(None, None).zone);
+        *machine = found;
+        (before != after).then_some(after)
     }
 
     /// The zone that holds for who gets this.
     fn zone(&self, export: &Export) -> Zone {
         let configured = export.context.as_ref().and_then(|context| context.timezone.as_deref());
-        self.machine.zone(configured, None).zone
+        lock(&self.machine).zone(configured, None).zone
     }
 
     fn launch(&self, launch: &Launch) {

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
-use crate::clock::{self, Clock};
+use crate::clock::{self, Alarm, Clock};
 use crate::config::{BadPlace, Machine, Paths, env};
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
@@ -41,6 +41,7 @@ pub mod selftest;
 pub mod setup;
 mod stop;
 mod switchboard;
+mod ticks;
 mod token;
 pub mod trial;
 mod typing;
@@ -62,8 +63,6 @@ pub use switchboard::LineStatus;
 
 /// Inputs of one commit.
 const GROUP_MAX: usize = 256;
-/// Ticks between clean-ups of the store's readers and its reserve.
-const HOUSEKEEPING_TICKS: u64 = 60;
 
 /// Why a daemon cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +126,8 @@ pub struct Daemon {
     engine: Arc<Engine>,
     inbox: Arc<Inbox>,
     clock: Clock,
+    /// Wakes the sweep when something is due.
+    alarm: Alarm,
     mailroom: Arc<Mailroom>,
     runtime: Arc<dyn Runtime>,
     /// Why it is this runtime, and what the settings said when it was chosen.
@@ -195,6 +196,7 @@ impl Daemon {
             engine,
             inbox: Arc::clone(&inbox),
             clock,
+            alarm: Alarm::default(),
             mailroom: Arc::clone(&mailroom),
             runtime: Arc::clone(&runtime),
             chosen: (why, settings.runtime),
@@ -212,8 +214,8 @@ impl Daemon {
         });
         typing.run(&switchboard)?;
         daemon.start_engine(removals)?;
-        daemon.start_ticks()?;
         daemon.start_builds(install)?;
+        ticks::start(&daemon)?;
         switchboard.connect_all()?;
         Ok(daemon)
     }
@@ -252,6 +254,7 @@ impl Daemon {
                         answer_and_perform(world, answer, to);
                     }
                     crash::point("performed");
+                    self.wake_in_time();
                 }
                 Err(error) => {
                     tracing::error!(%error, "the engine cannot go on");
@@ -263,27 +266,16 @@ impl Daemon {
         }
     }
 
+    /// Lets the next sweep come when something is due. Where that cannot be read, it comes with the next tick.
+    fn wake_in_time(&self) {
+        let due = self.engine.next_due(self.clock.now());
+        self.alarm.set(due.ok().flatten().filter(|length| *length < clock::TICK));
+    }
+
     fn commit(&self, group: &[Submission]) -> Result<Vec<Answer>, String> {
         let entropy = clock::random().map_err(|error| Error::Entropy(error).to_string())?;
         let done = self.engine.commit(group, self.clock.now(), entropy);
         done.map_err(|error| format!("the store failed: {error}"))
-    }
-
-    fn start_ticks(self: &Arc<Self>) -> Result<(), Error> {
-        let daemon = Arc::clone(self);
-        let run = move || {
-            for tick in 1_u64.. {
-                std::thread::sleep(clock::TICK.duration());
-                if daemon.stop.is_asked() {
-                    return;
-                }
-                daemon.inbox.push(Item::of(Input::Sweep(daemon.mailroom.look())));
-                if tick % HOUSEKEEPING_TICKS == 0 {
-                    daemon.keep_house();
-                }
-            }
-        };
-        std::thread::Builder::new().name("ticks".to_owned()).spawn(run).map(drop).map_err(Error::Thread)
     }
 
     fn start_builds(&self, install: String) -> Result<(), Error> {
@@ -296,14 +288,6 @@ impl Daemon {
             clock: self.clock.clone(),
             install,
         })
-    }
-
-    fn keep_house(&self) {
-        let store = self.engine.store();
-        let cleared = store.clear_stale_readers().and_then(|_| store.restore_reserve());
-        if let Err(error) = cleared {
-            tracing::warn!(%error, "the store could not be tidied");
-        }
     }
 
     /// Puts an input through the engine and waits for its reply. New work is refused while the queue is full.

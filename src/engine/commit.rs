@@ -2,14 +2,17 @@
 //! answered and no effect leaves before the group is on disk.
 
 use std::cell::RefCell;
+use std::sync::{PoisonError, RwLock};
 
+use super::ahead::ahead;
 use super::entropy::Entropy;
 use super::pattern::Patterns;
+use super::steady::Steady;
 use super::{Applied, Careful, Cx, apply};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::task::TaskCommand;
-use crate::model::time::Moment;
+use crate::model::time::{Millis, Moment};
 use crate::state::{self, Admission, Store, Tables, Write};
 use crate::time::zone::Zone;
 
@@ -31,8 +34,9 @@ pub struct Engine {
     store: Store,
     policy: Policy,
     groups_path: Vec<u8>,
-    zone: Zone,
     builds: bool,
+    zone: RwLock<Zone>,
+    steady: Steady,
     patterns: Patterns,
 }
 
@@ -40,13 +44,41 @@ impl Engine {
     /// An engine over a store; `groups_path` is the canonical directory of the agent groups' folders.
     #[must_use]
     pub fn new(store: Store, policy: Policy, groups_path: Vec<u8>) -> Self {
-        Self { store, policy, groups_path, zone: Zone::utc(), builds: false, patterns: Patterns::default() }
+        let zone = RwLock::new(Zone::utc());
+        Self {
+            store,
+            policy,
+            groups_path,
+            builds: false,
+            zone,
+            steady: Steady::default(),
+            patterns: Patterns::default(),
+        }
     }
 
     /// The same engine for a machine whose people live in this zone, unless another one is configured; else it is UTC.
     #[must_use]
     pub fn in_zone(self, zone: Zone) -> Self {
-        Self { zone, ..self }
+        self.move_to(zone);
+        self
+    }
+
+    /// From now on the machine is in this zone. What follows from that is [`Input::Clock`].
+    pub fn move_to(&self, zone: Zone) {
+        *self.zone.write().unwrap_or_else(PoisonError::into_inner) = zone;
+    }
+
+    /// How long it is until something becomes due, as far as that is known: a sweep is of use then.
+    ///
+    /// # Errors
+    /// Faults of the store.
+    pub fn next_due(&self, now: Moment) -> Result<Option<Millis>, state::Error> {
+        self.store.read(|db, txn| ahead(db, txn, now))
+    }
+
+    fn given(&self, now: Moment, entropy: u64, real: bool) -> Given {
+        let zone = self.zone.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Given { now, entropy: Entropy::of(entropy), zone, steady: self.steady.look(&self.store, now, real) }
     }
 
     /// The same engine beside somebody who builds the images that agents need, and says what became of it.
@@ -68,7 +100,7 @@ impl Engine {
     /// # Errors
     /// A failure after which nobody knows what is on disk: the process has to stop, its next start recovers.
     pub fn commit(&self, group: &[Submission], now: Moment, entropy: u64) -> Result<Vec<Answer>, state::Error> {
-        let given = &Given { now, entropy: Entropy::of(entropy) };
+        let given = &self.given(now, entropy, true);
         let answers = match self.run(group, given, Care::Plain) {
             Err(error) if error.is_full() => {
                 self.store.release_reserve()?;
@@ -109,7 +141,7 @@ impl Engine {
     pub fn rehearse(&self, input: Input, now: Moment) -> Result<crate::model::report::Reply, state::Error> {
         let one = Submission { input, dry_run: true };
         // What is undone may be guessed.
-        let given = Given { now, entropy: Entropy::of(0) };
+        let given = self.given(now, 0, false);
         let undone = self.store.write(|db, txn| Self::one(self.cx(db, &given, Care::Plain), txn, &one));
         Undo::answer(undone).map(|applied| applied.reply)
     }
@@ -144,8 +176,9 @@ impl Engine {
             now: given.now,
             entropy: &given.entropy,
             groups_path: &self.groups_path,
-            zone: &self.zone,
+            zone: &given.zone,
             builds: self.builds,
+            steady: given.steady,
             patterns: &self.patterns,
             careful: (care == Care::Careful).then(careful),
         }
@@ -173,6 +206,8 @@ impl Engine {
 struct Given {
     now: Moment,
     entropy: Entropy,
+    zone: Zone,
+    steady: bool,
 }
 
 /// Whether an input is carried out as a whole, or as far as damaged rows let it.
@@ -230,6 +265,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::Decide(..)
         | Input::DirectOpened(..)
         | Input::Sweep(_)
+        | Input::Clock(_)
         | Input::Continue(_) => false,
     }
 }

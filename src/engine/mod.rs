@@ -17,11 +17,13 @@ use crate::time::zone::Zone;
 mod access;
 mod again;
 mod agents;
+mod ahead;
 mod approvals;
 mod attempt;
 mod cards;
 mod channels;
 mod chats;
+mod clock;
 pub mod commit;
 mod configure;
 mod context;
@@ -59,6 +61,7 @@ mod sessions;
 mod spec;
 mod start;
 mod starts;
+mod steady;
 mod stuck;
 mod sweep;
 mod threads;
@@ -84,6 +87,8 @@ pub struct Cx<'a> {
     pub zone: &'a Zone,
     /// Whether somebody builds images of agents with packages.
     pub builds: bool,
+    /// Whether the wall clock is believed in what cannot be undone.
+    pub steady: bool,
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
     /// Set when the input failed because of a damaged row and is carried out again without what needs that row.
@@ -162,6 +167,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::Decide(matter, value) => approvals::decide(cx, txn, *matter, value),
         Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
         Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
+        Input::Clock(change) => clock::changed(cx, txn, *change),
         Input::Task(command) => {
             let mut effects = Vec::new();
             let changed = schedule::command(cx, txn, (command.clone(), None), &mut effects)?;

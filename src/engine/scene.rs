@@ -58,17 +58,8 @@ impl Scene {
         let done = self.store.write(|db, txn| {
             let (policy, patterns) = (&Policy::STANDARD, &self.patterns);
             let entropy = &Entropy::of(1);
-            let cx = Cx {
-                db,
-                policy,
-                now,
-                entropy,
-                groups_path: b"/groups",
-                zone: &Zone::utc(),
-                builds: false,
-                patterns,
-                careful: None,
-            };
+            let (groups_path, zone, steady, careful) = (b"/groups".as_slice(), &Zone::utc(), true, None);
+            let cx = Cx { db, policy, now, entropy, groups_path, zone, builds: false, steady, patterns, careful };
             work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)
         });
         let line = |one: &ChangeReport| format!("{} {}", one.action.as_str(), one.entity);

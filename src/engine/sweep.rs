@@ -25,6 +25,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         judge_all,
         approvals::due,
         requests::expire,
+        schedule::renew_some,
         schedule::due,
         ripen_messages,
         places::fill,

@@ -11,7 +11,7 @@ use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
 use super::task::TaskCommand;
-use super::time::Timestamp;
+use super::time::{Millis, Timestamp};
 
 /// One input, one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +38,23 @@ pub enum Input {
     DirectOpened(UserId, Result<ForeignId, String>),
     /// Time passed: look at what is due.
     Sweep(Vec<Observation>),
+    /// Something happened to the clocks of the machine.
+    Clock(ClockChange),
     /// An operator wants something done with tasks.
     Task(TaskCommand),
     /// An operator wants the entities to be like this.
     Configure(Configure),
     /// The rest of work that was too large for one transaction.
     Continue(Continuation),
+}
+
+/// What happened to the clocks of the machine that time itself does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockChange {
+    /// The wall clock was set back by so much.
+    SetBack(Millis),
+    /// The machine is in another zone now.
+    Zone,
 }
 
 /// What is left to do.

@@ -177,7 +177,7 @@ pub enum FireOutcome {
     Gated(MessageId, String),
     /// It failed, and somebody was told.
     Failed(MessageId, String),
-    /// It was not used, nor any slot of the series after it up to and including `until`.
+    /// It was not used, nor any slot of the series after it up to and including `until` that has no record of its own.
     Skipped {
         /// Why.
         reason: SkipReason,

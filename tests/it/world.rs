@@ -51,11 +51,16 @@ impl World {
 
     /// A world with other constants, or another store.
     pub(crate) fn with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
-        Self::made(policy, change, false)
+        Self::at((tempfile::tempdir().unwrap(), false), policy, change)
     }
 
-    fn made(policy: Policy, change: impl FnOnce(&mut state::Options), builds: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+    /// A world in memory where there is such a place, for simulations.
+    pub(crate) fn in_memory() -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        Self::at((dir, false), Policy::STANDARD, |_| {})
+    }
+
+    fn at((dir, builds): (tempfile::TempDir, bool), policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
         let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
         options.map_bytes = Some(256 << 20);
         options.margin_bytes = 0;
@@ -76,7 +81,7 @@ impl World {
 
     /// A world in which somebody builds images.
     pub(crate) fn building() -> Self {
-        Self::made(Policy::STANDARD, |_| {}, true)
+        Self::at((tempfile::tempdir().unwrap(), true), Policy::STANDARD, |_| {})
     }
 
     /// A world with this configuration.
@@ -105,6 +110,17 @@ impl World {
     /// The wall clock moves, awake time does not: a suspended machine, or a clock that was set.
     pub(crate) fn step_clock(&mut self, ms: i64) {
         self.wall += ms;
+    }
+
+    /// The machine is in another zone now.
+    pub(crate) fn move_to(&mut self, zone: &str) {
+        self.engine.move_to(hearth::time::zone::Zone::parse(zone).unwrap());
+        self.put(Input::Clock(hearth::model::input::ClockChange::Zone));
+    }
+
+    /// How long it is until something is due.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.engine.next_due(self.now()).unwrap()
     }
 
     /// The daemon dies with everything it had in memory and starts again; `outside` tells what its agents do.

@@ -1,7 +1,7 @@
 //! What people and agents do with tasks: make, change, pause, resume, end, run now.
 
 use super::slots::Series;
-use super::{fire, put, record, zone_for, zone_of};
+use super::{fire, put, record, renew, zone_of};
 use crate::engine::{Cx, Result, remove, sessions};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, TaskId};
@@ -266,20 +266,10 @@ pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: A
     Ok(())
 }
 
-/// Finds the next slots of an agent's cron expressions anew, because its people live in another zone now, or because the
-/// clock was set back: what has an instant of its own keeps it.
+/// Finds the next slots of an agent's tasks anew, because its people live in another zone now.
 pub(in crate::engine) fn renew_zone(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<()> {
-    let Some(row) = cx.db.agents.get(txn, &agent)? else { return Ok(()) };
-    let zone = zone_for(cx, txn, &row)?;
     for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
-        let before = cx.db.tasks.require(txn, &id)?;
-        if !matches!(before.recurrence, Recurrence::Cron(_)) || before.next.is_some_and(|next| next <= cx.now.wall) {
-            continue;
-        }
-        if let Some(next) = Series::of(&before, &zone).after(cx.now.wall) {
-            let task = Task { next: Some(next), ..before.clone() };
-            put(cx, txn, id, (Some(&before), &task))?;
-        }
+        renew::one(cx, txn, id)?;
     }
     Ok(())
 }

@@ -46,13 +46,23 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
     let plan = decide(&task, passed, cx.now.wall);
     for (run, reason) in plan.skipped {
         let Run { first, last: until, count } = run;
+        if was_used(cx, txn, (id, first))? {
+            continue;
+        }
         record(cx, txn, (id, first), &zone, FireOutcome::Skipped { reason, until, count })?;
     }
-    if let Some(slot) = plan.queue {
+    if let Some(slot) = plan.queue
+        && !was_used(cx, txn, (id, slot))?
+    {
         task.queued = Some(slot);
         record(cx, txn, (id, slot), &zone, FireOutcome::Queued)?;
     }
     task.next = series.after(last.max(cx.now.wall));
+    while let Some(next) = task.next
+        && was_used(cx, txn, (id, next))?
+    {
+        task.next = series.after(next);
+    }
     if task.next.is_none() {
         task.state = TaskState::Done;
     }

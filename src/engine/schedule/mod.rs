@@ -12,6 +12,7 @@ use crate::time::zone::Zone;
 mod change;
 mod fire;
 mod over;
+mod renew;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ mod tests;
 pub(super) use change::{command, forget_agent, renew_zone};
 pub(super) use fire::due;
 pub(super) use over::over;
+pub(super) use renew::{RENEWAL, renew_all, renew_some};
 
 /// Stores a task with the rows that follow from its state.
 fn put(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, (before, after): (Option<&Task>, &Task)) -> Result<()> {

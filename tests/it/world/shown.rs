@@ -28,6 +28,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Delivered(id, result) => format!("{id} was not delivered: {result:?}"),
         Input::Built(agent, packages, built) => format!("built {agent} {packages:?} {built:?}"),
         Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
+        Input::Clock(change) => format!("clock: {change:?}"),
         Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),

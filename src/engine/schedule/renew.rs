@@ -1,0 +1,129 @@
+//! Next slots are found anew when the clock was set back or a zone changed: a slot that was found by a wrong clock would
+//! silence its series until that time comes. What has an instant of its own keeps it, and what was used stays used.
+
+use std::collections::BTreeSet;
+
+use super::slots::Series;
+use super::{put, zone_of};
+use crate::engine::{Cx, Result};
+use crate::model::effect::Effect;
+use crate::model::id::TaskId;
+use crate::model::task::{Fire, FireOutcome, Recurrence, Task};
+use crate::model::time::{Millis, Timestamp};
+use crate::state::{Number, Text, Write};
+
+/// Key under which is noted, among how far walks came, how far this one is while it goes on.
+pub(in crate::engine) const RENEWAL: &str = "tasks_renewed";
+
+/// Records of one task that are looked at; those of a future that did not come are few.
+const FIRES_MAX: usize = 1_000;
+
+/// Lets the next slots of all tasks be found anew, by [`renew_some`] and every sweep after that.
+pub(in crate::engine) fn renew_all(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
+    if cx.db.tasks_by_agent.is_empty(txn)? {
+        return Ok(());
+    }
+    cx.db.swept.put(txn, &Text::new(RENEWAL)?, &Number(0))
+}
+
+/// Does a part of what [`renew_all`] asked for, if it did.
+pub(in crate::engine) fn renew_some(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let key = Text::new(RENEWAL)?;
+    let Some(Number(passed)) = cx.db.swept.get(txn, &key)? else { return Ok(()) };
+    let limit = cx.policy.rows_per_input / 2;
+    let mut at = Some(TaskId::new(passed));
+    for _ in 0..limit {
+        at = match at {
+            Some(after) => cx.db.tasks.next_key(txn, &after)?,
+            None => break,
+        };
+        if let Some(id) = at {
+            cx.apart(txn, effects, |txn, _| one(cx, txn, id))?;
+        }
+    }
+    match at {
+        Some(id) => cx.db.swept.put(txn, &key, &Number(id.number())),
+        None => cx.db.swept.delete(txn, &key).map(drop),
+    }
+}
+
+/// Finds the next slot of one task anew. Slots that are still to come, seen from now, are not skipped any more.
+pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
+    let before = cx.db.tasks.require(txn, &id)?;
+    let now = cx.now.wall;
+    let Some(Anew { anchor, first, after }) = decide(&before, now) else { return Ok(()) };
+    let mut task = Task { anchor, ..before.clone() };
+    let series = Series::of(&task, &zone_of(cx, txn, task.agent)?);
+    let used = take_back_skips(cx, txn, id, (&series, now))?;
+    let mut next = first.or_else(|| series.after(after));
+    while let Some(slot) = next.filter(|slot| used.contains(slot)) {
+        next = series.after(slot);
+    }
+    if next.is_none() || next == before.next {
+        return Ok(());
+    }
+    task.next = next;
+    put(cx, txn, id, (Some(&before), &task))
+}
+
+/// Slots that were skipped and are still to come, seen from now, are to come again. Those after now that have a record
+/// besides.
+fn take_back_skips(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: TaskId,
+    (series, now): (&Series, Timestamp),
+) -> Result<BTreeSet<Timestamp>> {
+    let (least, most) = (Timestamp::from_millis(i64::MIN), Timestamp::from_millis(i64::MAX));
+    let mut used = BTreeSet::new();
+    let later = (id, now.plus(Millis::new(1)))..=(id, most);
+    for (key, fire) in cx.db.fires.collect_range(txn, later, FIRES_MAX)? {
+        match fire.outcome {
+            FireOutcome::Skipped { .. } => drop(cx.db.fires.delete(txn, &key)?),
+            _ => drop(used.insert(key.1)),
+        }
+    }
+    let Some((key, fire)) = cx.db.fires.last(txn, (id, least)..=(id, now))? else { return Ok(used) };
+    let FireOutcome::Skipped { reason, until, .. } = fire.outcome else { return Ok(used) };
+    if until > now {
+        let passed = series.passed(key.1, now, 1);
+        let until = passed.newest.last().copied().unwrap_or(key.1);
+        let count = passed.before.map_or(Some(1), |run| run.count.map(|count| count.saturating_add(1)));
+        let outcome = FireOutcome::Skipped { reason, until, count };
+        cx.db.fires.put(txn, &key, &Fire { outcome, ..fire })?;
+    }
+    Ok(used)
+}
+
+/// How the next slot of a task is found anew.
+#[derive(Debug, PartialEq, Eq)]
+struct Anew {
+    /// Where its grid begins.
+    anchor: Timestamp,
+    /// The slot that comes first if it was not used; it need not be one of the recurrence.
+    first: Option<Timestamp>,
+    /// Else it is the first one after this.
+    after: Timestamp,
+}
+
+/// None if the next slot is not to be found anew.
+fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
+    let next = task.next.filter(|next| *next > now && task.state.is_open())?;
+    let anchor = task.anchor;
+    // The first slot is an instant that somebody asked for; without that the grid begins when it was made or changed.
+    let asked = anchor != task.created && anchor != task.changed;
+    match task.recurrence {
+        Recurrence::Once => None,
+        Recurrence::Cron(_) | Recurrence::Every(_) if next == anchor => None,
+        Recurrence::Cron(_) | Recurrence::Every(_) if anchor > now && asked => {
+            Some(Anew { anchor, first: Some(anchor), after: anchor })
+        }
+        Recurrence::Every(length) if anchor > now => {
+            // Made by a clock that was ahead: the same grid, from before now on.
+            let steps = anchor.since(now).get().div_ceil(length.get().max(1));
+            let anchor = anchor.minus(Millis::new(steps.saturating_mul(length.get())));
+            Some(Anew { anchor, first: None, after: now })
+        }
+        Recurrence::Cron(_) | Recurrence::Every(_) => Some(Anew { anchor, first: None, after: now }),
+    }
+}
