@@ -112,7 +112,7 @@ fn reveal(at: BorrowedFd<'_>, name: &std::ffi::OsStr, (depth, left): (u32, &mut 
     let kind = FileType::from_raw_mode(stat.st_mode);
     let wanted = match kind {
         FileType::Directory => 0o055,
-        FileType::RegularFile if stat.st_nlink == 1 => 0o044 | (mode & 0o100) >> 3 | (mode & 0o100) >> 6,
+        FileType::RegularFile if stat.st_nlink == 1 => 0o044 | ((mode & 0o100) >> 3) | ((mode & 0o100) >> 6),
         _ => return Ok(()),
     };
     if stat.st_uid == 0 && mode & wanted != wanted {
