@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 mod containers;
+mod runtime;
 
 use super::configuration::{self, Configuration};
 use super::out::{self, Tone};
@@ -15,7 +16,7 @@ use super::{Done, Failure, channels as networks, status, trouble};
 use crate::clock;
 use crate::config::{Paths, env};
 use crate::contracts::home;
-use crate::daemon::{rehearse, selftest};
+use crate::daemon::selftest;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
@@ -243,7 +244,7 @@ fn store(paths: &Paths, contained: bool) -> Vec<Check> {
     };
     checks.push(sound(&reader));
     checks.push(room(paths, &reader));
-    checks.extend(runtime(&reader));
+    checks.extend(runtime::runtime(paths, &reader));
     let configuration = reader.read(configuration::collect);
     match configuration {
         Ok(configuration) => {
@@ -264,15 +265,6 @@ fn store(paths: &Paths, contained: bool) -> Vec<Check> {
     let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
     checks.push(clock_sanity(newest.ok().flatten().map(|(_, message)| message.stored.millis())));
     checks
-}
-
-/// Where a daemon that started now would run agents.
-fn runtime(reader: &Reader) -> Option<Check> {
-    let settings = reader.read(|db, txn| db.settings.get(txn, &())).ok()?.unwrap_or_default();
-    Some(match rehearse(&settings) {
-        Ok((kind, why)) => ok("runtime", format!("{}, because {why}", kind.as_str())),
-        Err(error) => bad("runtime", Verdict::Fail, error.to_string(), "do what the message says"),
-    })
 }
 
 fn provider(held_off: &HeldOff) -> Check {

@@ -50,6 +50,8 @@ pub(super) fn skills(given: &[String]) -> Option<Value> {
     match given {
         [] => None,
         [all] if all == "all" => Some(Value::Text(all.clone())),
+        // All and some of them contradict each other; the reader says so.
+        names if names.iter().any(|name| name == "all") => Some(Value::Text(names.join(", "))),
         names => Some(Value::Texts(names.to_vec())),
     }
 }

@@ -145,6 +145,10 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
         let wanted = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.runtime);
         warnings.extend(runtime_change(daemon, wanted));
         warnings.extend(daemon.builds.iter().filter_map(build_failure));
+        if daemon.runtime == RuntimeKind::Process.as_str() {
+            let closed = reader.read(trouble::networks)?;
+            warnings.extend((!closed.is_empty()).then(|| trouble::open_network(&closed)));
+        }
     }
     let zone = zone(&reader, daemon.as_ref(), &mut warnings)?;
     (status.timezone, status.timezone_from) = (zone.zone.to_string(), zone.source.to_string());

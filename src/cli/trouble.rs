@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::rows;
-use crate::model::entity::Hold;
+use crate::model::entity::{Hold, Network};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Phase;
 use crate::state::{self, Read, Tables};
@@ -67,6 +67,22 @@ pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedSta
         found.push(FailedStarts { session: id.to_string(), agent, failed_starts: session.failed_starts, why });
     }
     Ok(found)
+}
+
+/// Agents that are to reach less than the whole network, which only containers can hold them to.
+pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let mut found = Vec::new();
+    for agent in super::configuration::collect(db, txn)?.agents {
+        if agent.settings.network != Network::Open {
+            found.push(agent.folder.to_string());
+        }
+    }
+    Ok(found)
+}
+
+/// The same in words, where they run as processes.
+pub(super) fn open_network(agents: &[String]) -> String {
+    format!("processes reach the whole network, whatever the key `network` of {} says", agents.join(", "))
 }
 
 /// Sessions with waiting messages that something drives which nothing confines here, by what was set for them alone.

@@ -127,7 +127,8 @@ impl Dir {
     fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.fd, component(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
-            Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
+            // An agent may close its own directories to everybody.
+            Err(Errno::NOENT | Errno::NAMETOOLONG | Errno::ACCESS) => Ok(None),
             Err(errno) => Err(Error::io("look at", &self.path.join(name), errno)),
         }
     }
@@ -174,12 +175,12 @@ impl Dir {
         let fault = |e: Errno| Error::io("list", &self.path, e);
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd).map_err(fault)? {
+            if names.len() >= max {
+                break;
+            }
             let name = OsStr::from_bytes(entry.map_err(fault)?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
                 names.push(name);
-            }
-            if names.len() == max {
-                break;
             }
         }
         names.sort_unstable();
@@ -292,5 +293,22 @@ fn kind(stat: &Stat) -> Kind {
         FileType::Directory => Kind::Directory,
         FileType::Symlink => Kind::Link,
         _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_names_are_listed_than_were_asked_for() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+        let dir = Dir::open(place.path()).unwrap();
+        for max in 0..5 {
+            assert_eq!(dir.list(max).unwrap().len(), max.min(3));
+        }
     }
 }

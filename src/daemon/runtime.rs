@@ -61,6 +61,9 @@ fn containers(settings: &Settings) -> Result<String, String> {
     let engine = build::Engine::find().map_err(|error| error.to_string())?;
     match engine.has_image(image, &Limit::quiet()) {
         Ok(true) => Ok(format!("{usable} has the image {image}")),
+        Ok(false) if settings.image.is_some() => {
+            Err(format!("{usable} has no image {image}, which the setting `image` names"))
+        }
         Ok(false) => Err(format!("{usable} has no image {image}, which `hearth image build` makes")),
         Err(error) => Err(error.to_string()),
     }

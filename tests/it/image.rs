@@ -101,7 +101,7 @@ fn without_podman_it_is_said_what_to_do() {
         assert!(ended.code != Some(0) && ended.stderr.contains(told), "{ended:#?}");
     }
     let doctor = host.run(&["doctor"], b"").stdout;
-    assert!(doctor.contains("agents run as processes, not in containers"), "{doctor}");
+    assert!(doctor.contains("agents cannot run in containers"), "{doctor}");
     assert!(!doctor.contains("mounts  "), "{doctor}");
 
     host.env.push(("CONTAINER_HOST".to_owned(), "ssh://root@elsewhere/run/podman.sock".to_owned()));

@@ -64,7 +64,7 @@ fn without(wishes: &Wishes, error: &image::Error) -> Check {
         Some(RuntimeKind::Podman) => {
             bad("podman", Verdict::Fail, "Podman is configured and cannot be used", error.to_string())
         }
-        None => bad("podman", Verdict::Warn, "agents run as processes, not in containers", error.to_string()),
+        None => bad("podman", Verdict::Warn, "agents cannot run in containers", error.to_string()),
     }
 }
 

@@ -164,7 +164,7 @@ fn own_dir(parent: &Dir, name: &str) -> Result<Dir, Error> {
 }
 
 /// Most things of one name that are kept when they are in the way.
-const ASIDE_MAX: usize = 100;
+const ASIDE_MAX: usize = 10_000;
 
 /// Renames what is in the way, so that nothing is lost that somebody wrote.
 fn set_aside(dir: &Dir, name: &str) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The host's side of what a container sees: made, looked at, and given to the agent's user.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::body::{AGENT, Bind, places};
-use crate::model::entity::Trust;
+use crate::model::entity::{Access, Trust};
+use crate::model::mount::{APP_SKILLS, GLOBAL, Mount, PROJECT, TRUSTED};
 use crate::runtime::process::make_directory;
 use crate::runtime::{Error, Spec};
 
@@ -36,7 +37,9 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
         binds.push(Bind { source, target: target.to_owned(), access });
     }
     for mount in &spec.mounts {
-        binds.push(Bind { source: mount.source.clone(), target: mount.target.clone(), access: mount.access });
+        let failed = |error| Error::Directory { path: mount.source.clone(), source: error };
+        let source = if is_shared(mount) { share(mount, give_away).map_err(failed)? } else { mount.source.clone() };
+        binds.push(Bind { source, target: mount.target.clone(), access: mount.access });
     }
     check(&binds)?;
     Ok(binds)
@@ -69,6 +72,67 @@ fn settle(path: &Path) -> Result<PathBuf, Error> {
     } else {
         Err(failed(io::ErrorKind::NotADirectory.into()))
     }
+}
+
+/// Whether a mount is one of those that agents share, which lie in the data directory. Others are the operator's, and stay
+/// as they are.
+fn is_shared(mount: &Mount) -> bool {
+    [GLOBAL, TRUSTED, PROJECT, APP_SKILLS].iter().any(|place| mount.target == Path::new(place))
+}
+
+/// The path of what agents share. Root gives it to them if they may change it, else it lets them read it: what root made
+/// may be closed to everybody else.
+fn share(mount: &Mount, give_away: bool) -> io::Result<PathBuf> {
+    let (Some(parent), Some(name)) = (mount.source.parent(), mount.source.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let source = parent.canonicalize()?.join(name);
+    match mount.access {
+        Access::ReadWrite if give_away => give(&source)?,
+        Access::ReadOnly if give_away => {
+            let mut left = LOOKED_AT_AGAIN;
+            reveal(rustix::fs::CWD, source.as_os_str(), (DEPTH, &mut left))?;
+        }
+        Access::ReadWrite | Access::ReadOnly => {}
+    }
+    Ok(source)
+}
+
+/// Lets everybody who gets here read what root has put here. Above it, the data directory is closed to them.
+fn reveal(at: BorrowedFd<'_>, name: &std::ffi::OsStr, (depth, left): (u32, &mut u32)) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(at, name, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        // A link, a socket, or gone meanwhile.
+        Err(Errno::LOOP | Errno::NXIO | Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let stat = rustix::fs::fstat(&opened)?;
+    let mode = stat.st_mode & 0o7777;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let wanted = match kind {
+        FileType::Directory => 0o055,
+        FileType::RegularFile if stat.st_nlink == 1 => 0o044 | ((mode & 0o100) >> 3) | ((mode & 0o100) >> 6),
+        _ => return Ok(()),
+    };
+    if stat.st_uid == 0 && mode & wanted != wanted {
+        rustix::fs::fchmod(&opened, Mode::from_raw_mode(mode | wanted))?;
+    }
+    if kind != FileType::Directory || depth == 0 {
+        return Ok(());
+    }
+    for entry in rustix::fs::Dir::read_from(&opened)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if *left == 0 {
+            return Ok(());
+        }
+        if !matches!(name, b"." | b"..") {
+            *left -= 1;
+            reveal(opened.as_fd(), std::ffi::OsStr::from_bytes(name), (depth - 1, left))?;
+        }
+    }
+    Ok(())
 }
 
 /// Lets the agent's user see the directory that only the host writes: what is above it is closed to everybody else.

@@ -25,6 +25,8 @@ pub(super) use recipe::{AGENT, INSTALL};
 pub use recipe::{AgentImage, BaseImage, base_digest};
 pub use trial::{Limited, Trial, Tried};
 
+/// Longest file of certificates.
+const TRUST_MAX: u64 = 16 << 20;
 /// Lines of a failed build that are told.
 const TAIL: usize = 15;
 
@@ -115,7 +117,13 @@ impl Fetch {
     fn add_to(&self, context: Context) -> Result<Context, Error> {
         let context = context.directory("trust/");
         let Some(path) = &self.trust else { return Ok(context) };
-        let bytes = std::fs::read(path).map_err(|source| Error::File { path: path.clone(), source })?;
+        let failed = |source| Error::File { path: path.clone(), source };
+        let found = std::fs::metadata(path).map_err(failed)?;
+        if !found.is_file() || found.len() > TRUST_MAX {
+            let what = format!("it must be a file of at most {TRUST_MAX} bytes");
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
+        }
+        let bytes = std::fs::read(path).map_err(failed)?;
         Ok(context.bytes("trust/ca.pem", bytes))
     }
 }

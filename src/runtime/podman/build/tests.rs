@@ -82,3 +82,13 @@ fn a_build_that_fails_says_its_last_words() {
 fn a_build_that_hangs_ends() {
     assert!(matches!(build("HTTP/1.0 200 OK\r\n\r\n{\"stream\":\"a\\n\"}\n", false).0, Err(Error::TooLong { .. })));
 }
+
+#[test]
+fn certificates_are_a_file_of_some_length() {
+    let place = tempfile::tempdir().unwrap();
+    for path in ["/dev/zero".into(), place.path().to_owned()] {
+        let fetch = Fetch { trust: Some(path), ..Fetch::default() };
+        let Err(Error::File { source, .. }) = fetch.add_to(Context::default()) else { panic!("it was read") };
+        assert!(source.to_string().starts_with("it must be a file of at most"), "{source}");
+    }
+}

@@ -227,3 +227,44 @@ fn an_open_network_has_a_way_out() {
     let Some(text) = reached(Network::Open) else { return };
     assert!(text.contains("default via") && text.contains("127.0.0.1 unreachable"), "{text}");
 }
+
+/// Root may have made these with nobody else in mind.
+#[test]
+fn what_agents_share_is_theirs_to_read_or_to_change() {
+    let script = "/app/skills/web/run.sh; cat /workspace/global/CLAUDE.md /workspace/trusted/old; \
+        echo new > /workspace/trusted/new; test -r /workspace/extra/own/secret || echo closed";
+    let Some(world) = world(script) else { return };
+    let mode = |name: &str, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(world.path(name), mode).unwrap();
+    };
+    let files = [
+        ("skills/web", "run.sh", "#!/bin/sh\necho ran\n", 0o700),
+        ("global", "CLAUDE.md", "shared\n", 0o600),
+        ("trusted", "old", "old\n", 0o600),
+        ("own", "secret", "the operator's\n", 0o600),
+    ];
+    for (directory, name, text, bits) in files {
+        let file = format!("{directory}/{name}");
+        std::fs::create_dir_all(world.path(directory)).unwrap();
+        std::fs::write(world.path(&file), text).unwrap();
+        mode(&file, bits);
+        mode(directory, 0o700);
+    }
+    let real = world.path("").canonicalize().unwrap();
+    let mount = |name: &str, target: &str, access| Mount { source: real.join(name), target: target.into(), access };
+    let mounts = vec![
+        mount("skills", "/app/skills", Access::ReadOnly),
+        mount("global", "/workspace/global", Access::ReadOnly),
+        mount("trusted", "/workspace/trusted", Access::ReadWrite),
+        mount("own", "/workspace/extra/own", Access::ReadOnly),
+    ];
+    let (exit, text) = world.run(|spec| spec.mounts = mounts);
+    assert_eq!(exit, Exit::Code(0), "{text}");
+    assert!(text.starts_with("ran\nshared\nold\n"), "{text}");
+    assert!(exists(&world.path("trusted/new")), "{text}");
+    if rustix::process::geteuid().is_root() {
+        // What is not Hearth's keeps its mode.
+        assert!(text.ends_with("closed\n"), "{text}");
+    }
+}
