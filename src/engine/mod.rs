@@ -82,6 +82,8 @@ pub struct Cx<'a> {
     pub groups_path: &'a [u8],
     /// The machine's zone, for people for whom none is configured.
     pub zone: &'a Zone,
+    /// Whether new work may be taken in. What is due by the clock waits while there is no room; all else goes on.
+    pub has_room: bool,
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
     /// Set when the input failed because of a damaged row and is carried out again without what needs that row.

@@ -58,8 +58,8 @@ impl Scene {
         let done = self.store.write(|db, txn| {
             let (policy, patterns) = (&Policy::STANDARD, &self.patterns);
             let entropy = &Entropy::of(1);
-            let cx =
-                Cx { db, policy, now, entropy, groups_path: b"/groups", zone: &Zone::utc(), patterns, careful: None };
+            let (groups_path, zone, has_room, careful) = (b"/groups", &Zone::utc(), true, None);
+            let cx = Cx { db, policy, now, entropy, groups_path, zone, has_room, patterns, careful };
             work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)
         });
         let line = |one: &ChangeReport| format!("{} {}", one.action.as_str(), one.entity);

@@ -48,6 +48,7 @@ mod routing_identity;
 mod routing_sticky;
 mod routing_threads;
 mod starts;
+mod tasks;
 mod telegram;
 mod tidy;
 mod tools;

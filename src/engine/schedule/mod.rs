@@ -18,7 +18,7 @@ mod tests;
 
 pub(super) use change::{command, forget_agent, renew_zone};
 pub(super) use fire::due;
-pub(super) use over::over;
+pub(super) use over::{forget_fires, over};
 
 /// Stores a task with the rows that follow from its state.
 fn put(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, (before, after): (Option<&Task>, &Task)) -> Result<()> {

@@ -3,9 +3,10 @@
 use super::{fire, put, record, zone_of};
 use crate::engine::{Cx, Result, notice, remove};
 use crate::model::effect::Effect;
-use crate::model::id::MessageId;
+use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
 use crate::model::task::{FireOutcome, Gated, Slot, TaskState};
+use crate::model::time::Timestamp;
 use crate::state::Write;
 
 /// So many failures in a row are told to the owner, who may not see the chat of the task; and those of a script, which
@@ -47,6 +48,27 @@ pub(in crate::engine) fn over(
         }
     }
     put(cx, txn, slot.task, (Some(&before), &task))
+}
+
+/// Removes what became of a task's times before `end`, unless it is still to be seen; at most so many. Whether no more of
+/// them is left.
+pub(in crate::engine) fn forget_fires(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (task, end): (TaskId, Timestamp),
+    (most, done): (usize, &mut usize),
+) -> Result<bool> {
+    let from = (task, Timestamp::from_millis(i64::MIN));
+    for (slot, fire) in cx.db.fires.collect_range(txn, from..(task, end), most)? {
+        if *done >= most {
+            return Ok(false);
+        }
+        if fire.at < end && !matches!(fire.outcome, FireOutcome::Running(_) | FireOutcome::Queued) {
+            cx.db.fires.delete(txn, &slot)?;
+            *done += 1;
+        }
+    }
+    Ok(*done < most)
 }
 
 fn decide(message: MessageId, state: &MessageState) -> Option<FireOutcome> {
