@@ -51,12 +51,21 @@ fn people_make_show_change_and_end_tasks_with_and_without_a_daemon() {
         if daemon {
             host.start();
         }
-        let made = tasks(&host, &["add", "main", "Water the plants", "--at", "2030-01-15T21:00", "--cron", "0 9 * * 1-5"]);
+        let made =
+            tasks(&host, &["add", "main", "Water the plants", "--at", "2030-01-15T21:00", "--cron", "0 9 * * 1-5"]);
         assert_eq!(
             (&made["task"], &made["next"], &made["next_local"], &made["zone"]),
-            (&json!("ta1"), &json!("2030-01-16T02:00:00.000Z"), &json!("Jan 15, 2030, 9:00 PM"), &json!("America/New_York"))
+            (
+                &json!("ta1"),
+                &json!("2030-01-16T02:00:00.000Z"),
+                &json!("Jan 15, 2030, 9:00 PM"),
+                &json!("America/New_York")
+            )
         );
-        assert_eq!((&made["session"], &made["missed"], &made["overlap"]), (&json!(null), &json!("once"), &json!("refuse")));
+        assert_eq!(
+            (&made["session"], &made["missed"], &made["overlap"]),
+            (&json!(null), &json!("once"), &json!("refuse"))
+        );
         host.done(&["tasks", "add", "main", "Look", "--every", "90m", "--script", "-", "--missed", "all:3"], b"true\n");
         let looked = tasks(&host, &["show", "ta2"]);
         assert_eq!((&looked["recurrence"], &looked["script"]), (&json!("90m"), &json!("true\n")));
@@ -125,10 +134,9 @@ fn a_task_runs_at_its_time_and_its_answer_goes_where_it_should() {
     assert_eq!(slot["slot"].as_str(), Some(at.as_str()));
     let row = host.rows("outbound").into_iter().find(|row| row["value"]["text"] == "echo: Say hi").unwrap();
     assert_eq!(row["value"]["to"]["platform_id"], "123");
-    let fire = host.rows("fires").remove(0);
-    eprintln!("{fire}");
     let late = millis(&row["value"]["stored"]) - millis(&slot["slot"]);
     eprintln!("answered {late} ms after its time");
+    // A second on a machine of its own; others share this one.
     assert!((0..5_000).contains(&late), "{late} ms");
     let message = slot["message"].as_str().unwrap();
     let why = host.done(&["why", message], b"");
@@ -196,9 +204,7 @@ fn a_daemon_that_is_killed_runs_a_task_once() {
     host.start();
     let at = after(Duration::from_millis(300));
     host.done(&["tasks", "add", "main", "!sleep 1s\nonly once", "--at", &at, "--chat", "telegram/123"], b"");
-    wait_for("the task to run", || {
-        slots(&host, "ta1").first().filter(|slot| slot["outcome"] == "running").map(drop)
-    });
+    wait_for("the task to run", || slots(&host, "ta1").first().filter(|slot| slot["outcome"] == "running").map(drop));
     host.kill();
     host.start();
     assert_eq!(outcomes(&host, "ta1", 1), ["done"]);
@@ -212,7 +218,10 @@ fn a_daemon_that_is_killed_runs_a_task_once() {
 fn the_agent_keeps_its_own_tasks() {
     let Some((host, api)) = with_cli() else { return };
     let script = [
-        call("schedule_task", &json!({"prompt": "Water the plants", "processAfter": "2030-01-15T21:00:00Z", "recurrence": "0 9 * * 1-5"})),
+        call(
+            "schedule_task",
+            &json!({"prompt": "Water the plants", "processAfter": "2030-01-15T21:00:00Z", "recurrence": "0 9 * * 1-5"}),
+        ),
         call("schedule_task", &json!({"prompt": "x", "processAfter": "nope"})),
         call("schedule_task", &json!({"processAfter": "2030-01-15"})),
         call("list_tasks", &json!({})),
@@ -231,7 +240,8 @@ fn the_agent_keeps_its_own_tasks() {
     assert_eq!(told[0], done("Task scheduled (id: ta1, runs at: 2030-01-15T21:00:00.000Z, recurrence: 0 9 * * 1-5)"));
     assert!(told[1].1 && told[1].0.starts_with("Error: invalid processAfter: nope"), "{:?}", told[1]);
     assert_eq!(told[2], ("Error: prompt and processAfter are required".to_owned(), true));
-    let line = |state: &str| format!("- ta1 [{state}] at=2030-01-15T21:00:00.000Z recur=0 9 * * 1-5 → Water the plants");
+    let line =
+        |state: &str| format!("- ta1 [{state}] at=2030-01-15T21:00:00.000Z recur=0 9 * * 1-5 → Water the plants");
     assert_eq!(told[3], done(&line("pending")));
     assert_eq!(told[4], done("Task pause requested: ta1"));
     assert_eq!(told[5], done(&line("paused")));
@@ -241,6 +251,9 @@ fn the_agent_keeps_its_own_tasks() {
     assert_eq!(told[9], done("Task cancellation requested: ta1"));
     assert_eq!(told[10], done("No tasks found."));
     let shown = tasks(&host, &["show", "ta1"]);
-    assert_eq!((&shown["state"], &shown["prompt"], &shown["made_in"]), (&json!("cancelled"), &json!("Water them well"), &json!("se1")));
+    assert_eq!(
+        (&shown["state"], &shown["prompt"], &shown["made_in"]),
+        (&json!("cancelled"), &json!("Water them well"), &json!("se1"))
+    );
     host.check();
 }

@@ -146,7 +146,8 @@ impl Running {
             spawned => spawned?,
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let streams = Stream::of(stdout, OUTPUT_BYTES).and_then(|output| Ok((output, Stream::of(stderr, ERROR_BYTES)?)));
+        let streams =
+            Stream::of(stdout, OUTPUT_BYTES).and_then(|output| Ok((output, Stream::of(stderr, ERROR_BYTES)?)));
         match streams {
             Ok((output, error)) => Ok(Self { child, output, error }),
             Err(error) => {
@@ -234,7 +235,8 @@ impl Stream {
     fn of(pipe: Option<impl Read + Send + 'static>, most: usize) -> io::Result<Self> {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&bytes);
-        let read = move |pipe| std::thread::Builder::new().name(TOOL.to_owned()).spawn(move || drain(pipe, &into, most));
+        let read =
+            move |pipe| std::thread::Builder::new().name(TOOL.to_owned()).spawn(move || drain(pipe, &into, most));
         let thread = pipe.map(read).transpose()?;
         Ok(Self { bytes, most, thread })
     }

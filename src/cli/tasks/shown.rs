@@ -108,10 +108,10 @@ impl Zones {
 
 /// Lists tasks.
 pub(super) fn list(paths: &Paths, (agent, all): (Option<&str>, bool), json: bool) -> Done {
-    let reader = Reader::open(paths.data())?;
     if let Some(agent) = agent {
         entity::known_agent(&configuration::read(paths)?, agent)?;
     }
+    let reader = Reader::open(paths.data())?;
     let zones = Zones::find(paths, &reader)?;
     let mut found = reader.read(|db, txn| collect(db, txn, (agent, all), &zones))?;
     // What runs next comes first, what is over last.
@@ -175,12 +175,7 @@ fn collect(
     Ok(found)
 }
 
-fn shape(
-    db: &Tables,
-    txn: &Read<'_>,
-    (id, task): (TaskId, &Task),
-    zones: &Zones,
-) -> Result<TaskJson, state::Error> {
+fn shape(db: &Tables, txn: &Read<'_>, (id, task): (TaskId, &Task), zones: &Zones) -> Result<TaskJson, state::Error> {
     let agent = db.agents.get(txn, &task.agent)?;
     let zone = zones.of(agent.as_ref().and_then(|agent| agent.settings.timezone.as_deref()));
     let session = match task.home {
@@ -242,7 +237,8 @@ fn print(task: &TaskJson) -> Done {
         _ => None,
     };
     let failures = (task.failures > 0).then(|| format!("{} in a row", task.failures));
-    let made = task.made_in.as_ref().map_or_else(|| "by command".to_owned(), |session| format!("by the agent in {session}"));
+    let made =
+        task.made_in.as_ref().map_or_else(|| "by command".to_owned(), |session| format!("by the agent in {session}"));
     for (name, value) in [
         ("task", Some(task.task.clone())),
         ("agent", Some(task.agent.clone())),
@@ -356,7 +352,8 @@ pub(in crate::cli) fn counts(
         counts.running += u64::from(task.running.is_some());
         if task.failures >= FAILURES_WARNED {
             let (folder, times) = (rows::folder(db, txn, task.agent)?, task.failures);
-            warnings.push(format!("task {id} of {folder} failed {times} times in a row: see `hearth tasks history {id}`"));
+            warnings
+                .push(format!("task {id} of {folder} failed {times} times in a row: see `hearth tasks history {id}`"));
         }
     }
     Ok(counts)
