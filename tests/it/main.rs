@@ -47,6 +47,7 @@ mod routing_gate;
 mod routing_identity;
 mod routing_sticky;
 mod routing_threads;
+mod schedules;
 mod starts;
 mod tasks;
 mod telegram;

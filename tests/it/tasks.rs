@@ -35,7 +35,7 @@ fn outcomes(host: &Host, task: &str, count: usize) -> Vec<String> {
 }
 
 fn millis(time: &Value) -> i64 {
-    hearth::model::Timestamp::parse(time.as_str().unwrap()).unwrap().millis()
+    time.as_i64().unwrap_or_else(|| hearth::model::Timestamp::parse(time.as_str().unwrap()).unwrap().millis())
 }
 
 /// A time so far from now, in UTC.
