@@ -68,6 +68,11 @@ fn where_there_is_no_room_a_time_waits_and_all_else_goes_on() {
     assert_eq!((task(&world).next, outcomes(&world).len()), (due, 0), "not by a resumption either");
     world.restart();
     world.settle();
+    while world.session(S).live.is_none() {
+        world.pass(Millis::minutes(1));
+        world.sweep();
+        world.settle();
+    }
     let number = world.session(S).live.unwrap();
     for seq in (2..).step_by(2).take(taken) {
         let turn = vec![claim(seq, number), end(seq, number, vec![])];
