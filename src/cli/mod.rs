@@ -41,6 +41,7 @@ mod since;
 mod status;
 mod store;
 mod sweep;
+mod tasks;
 mod time;
 mod transcripts;
 mod trouble;
@@ -130,6 +131,9 @@ enum Command {
     /// List, show, reset and change sessions
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
+    /// List, show, make and change what agents do by the clock
+    #[command(subcommand)]
+    Tasks(Box<tasks::TasksCommand>),
     /// Show what runs, what waits and what is wrong
     Status,
     /// Look for what could keep Hearth from working, and say how to mend it
@@ -261,6 +265,7 @@ fn run(cli: Cli) -> Done {
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
+        Command::Tasks(command) => tasks::tasks(&paths, *command, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
+use super::tasks::TaskCounts;
 use super::trouble::{FailedStarts, HeldOff};
-use super::{Done, Failure, channels, out, rows, transcripts, trouble, words};
+use super::{Done, Failure, channels, out, rows, tasks, transcripts, trouble, words};
 use crate::config::{Machine, Paths};
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
@@ -49,6 +50,8 @@ struct Status {
     held_off: Vec<HeldOff>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
+    /// What agents do by the clock.
+    tasks: TaskCounts,
     warnings: Vec<String>,
 }
 
@@ -228,6 +231,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let (held_off, failed_starts) = (trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?);
     warnings.extend(held_off.iter().map(HeldOff::words));
     warnings.extend(failed_starts.iter().map(FailedStarts::words));
+    let tasks = tasks::counts(db, txn, &mut warnings)?;
     Ok(Status {
         data: String::new(),
         timezone: String::new(),
@@ -254,6 +258,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         store: StoreStatus::default(),
         held_off,
         failed_starts,
+        tasks,
         warnings,
     })
 }
@@ -420,6 +425,7 @@ fn print_summary(status: &Status) -> Done {
         let hint = "see `hearth approvals list`";
         out::line(&format!("approvals {open} open, {unsent} not shown to anybody yet, {held} messages wait: {hint}"))?;
     }
+    tasks::print_counts(&status.tasks)?;
     if let Some(oldest) = &status.oldest_pending {
         let PendingStatus { message, agent, since, .. } = oldest;
         out::line(&format!("oldest    {message} has waited for {agent} since {since}"))?;

@@ -109,7 +109,7 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
             Some("context beyond what the agent gets to see".to_owned())
         }
         MessageState::Completed { how: Completion::Gated(why), .. } => {
-            Some(format!("the task's script did not wake the agent: {why}"))
+            Some(format!("the agent was not woken: {}", why.why))
         }
         MessageState::Failed { error, .. } => Some(error.clone()),
         MessageState::Dropped { reason: why, .. } => Some(reason(*why).to_owned()),

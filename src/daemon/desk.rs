@@ -19,6 +19,7 @@ use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
+use crate::socket::task::TaskRequest;
 
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
@@ -87,6 +88,7 @@ impl Daemon {
             Request::Change(change) => Some(self.change(&change).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Decide { matter, value } => Some(self.decide(&matter, value).await),
+            Request::Task { wanted } => Some(self.task(wanted).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
@@ -172,6 +174,17 @@ impl Daemon {
         };
         match self.submit(Input::Decide(matter, value), false).await {
             Ok(Reply::Answered { decided, text }) => Response::Answered { decided, text },
+            other => not_done(other),
+        }
+    }
+
+    async fn task(&self, wanted: TaskRequest) -> Response {
+        let command = match wanted.command() {
+            Ok(command) => command,
+            Err(message) => return refused("invalid", message),
+        };
+        match self.submit(Input::Task(command), false).await {
+            Ok(Reply::Task(id, _)) => Response::Task { task: id.to_string() },
             other => not_done(other),
         }
     }

@@ -156,12 +156,13 @@ impl Engine {
     }
 
     fn run(&self, group: &[Submission], given: &Given, care: Care) -> Result<Vec<Answer>, state::Error> {
-        let no_room = if group.iter().any(|one| is_new_work(&one.input)) { self.no_room()? } else { None };
+        let needs_room = |one: &Submission| is_new_work(&one.input) || may_begin_work(&one.input);
+        let no_room = if group.iter().any(needs_room) { self.no_room()? } else { None };
         let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
                 Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
             }
-            _ => Self::one(self.cx(db, given, care), txn, one),
+            _ => Self::one(Cx { has_room: no_room.is_none(), ..self.cx(db, given, care) }, txn, one),
         };
         let undoable = |one: &Submission| one.dry_run || may_be_refused(&one.input, no_room.is_some());
         let answers = self.store.write_batch(group, work, undoable, Undo::no_room)?;
@@ -179,6 +180,7 @@ impl Engine {
             zone: &given.zone,
             builds: self.builds,
             steady: given.steady,
+            has_room: true,
             patterns: &self.patterns,
             careful: (care == Care::Careful).then(careful),
         }
@@ -247,6 +249,11 @@ impl Undo {
 /// Whether an input may well answer with a refusal, which undoes what it did.
 fn may_be_refused(input: &Input, no_room: bool) -> bool {
     matches!(input, Input::Configure(_) | Input::Task(_)) || (no_room && is_new_work(input))
+}
+
+/// What also begins the work whose time has come, if there is room.
+fn may_begin_work(input: &Input) -> bool {
+    matches!(input, Input::Start | Input::Sweep(_) | Input::Task(_) | Input::Collected(_))
 }
 
 /// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.

@@ -11,6 +11,7 @@ use crate::model::incarnation::Phase;
 use crate::model::journal::Event;
 use crate::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Said};
 use crate::model::message::{Completion, Message, MessageState};
+use crate::model::task::Gated;
 use crate::state::Write;
 
 /// Takes in one session's mailbox; closes its incarnation if there will be nothing more.
@@ -220,7 +221,8 @@ impl Intake {
                 }
             }
         }
-        if matches!(state, MessageState::Completed { .. }) {
+        // A script says nothing about the provider.
+        if matches!(state, MessageState::Completed { how: Completion::Answered, .. }) {
             again::turn_succeeded(cx, txn, message.agent)?;
         }
         messages::end(cx, txn, id, (state, said), &mut self.effects)?;
@@ -295,7 +297,7 @@ impl Intake {
 struct TurnEnd {
     also: Vec<u64>,
     failure: Option<Failure>,
-    gated: Option<String>,
+    gated: Option<Gated>,
     answers: Vec<Answer>,
 }
 
@@ -310,7 +312,7 @@ pub(super) const fn is_open(message: &Message) -> bool {
 }
 
 /// How a turn ended for a message: an answer that cannot be sent is a failure that somebody is told of.
-fn decide_end((error, gated): (Option<String>, Option<String>), trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
+fn decide_end((error, gated): (Option<String>, Option<Gated>), trouble: Option<String>, cx: &Cx<'_>) -> MessageState {
     let at = cx.now.wall;
     match error.or(trouble) {
         Some(error) => MessageState::Failed { error, at },

@@ -89,6 +89,8 @@ pub struct Cx<'a> {
     pub builds: bool,
     /// Whether the wall clock is believed in what cannot be undone.
     pub steady: bool,
+    /// Whether new work may be taken in. What is due by the clock waits while there is no room; all else goes on.
+    pub has_room: bool,
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
     /// Set when the input failed because of a damaged row and is carried out again without what needs that row.

@@ -7,8 +7,9 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::{Content, RawJson};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
-use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::id::{MessageId, OutboundId, SessionId, TaskId};
 use crate::model::message::{Body, Message, MessageKind};
+use crate::model::task::Task;
 use crate::state::{ForeignKey, Write};
 
 /// Channel on which an owner of this machine is always reachable.
@@ -32,11 +33,40 @@ pub(super) fn message_failed(
         if let Some(hop) = message.from {
             tell_agent(cx, txn, hop.session, &format!("Your message {id} to another agent failed: {error}"))?;
         }
-        tell_owner(cx, txn, &format!("{id} failed: {error}"), effects)?;
+        let what = message.slot.map_or_else(|| id.to_string(), |slot| format!("The scheduled task {}", slot.task));
+        tell_owner(cx, txn, &format!("{what} failed: {error}"), effects)?;
         return Ok(None);
     };
-    let text = format!("Your message could not be processed: {}", shortened(error));
+    let text = match message.slot {
+        None => format!("Your message could not be processed: {}", shortened(error)),
+        Some(slot) => format!("Your scheduled task {} failed: {}", slot.task, shortened(error)),
+    };
     say_to(cx, txn, (to, Some(id)), text, effects).map(Some)
+}
+
+/// Tells the owner that a task fails again and again; and, since each failure of a turn is told where it was to be
+/// answered but none of a script is, the same place.
+pub(super) fn task_failing(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, task): (TaskId, &Task),
+    error: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let whose = cx.db.agents.get(txn, &task.agent)?.map_or_else(String::new, |agent| format!(" of {}", agent.folder));
+    let text = format!(
+        "The scheduled task {id}{whose} failed several times in a row: {} See `hearth tasks history {id}`.",
+        ended(&shortened(error))
+    );
+    if let (Some(to), Some(_)) = (task.reply.clone().filter(|to| to.channel.as_str() != OWNER_CHANNEL), &task.script) {
+        say_to(cx, txn, (to, None), text.clone(), effects)?;
+    }
+    tell_owner(cx, txn, &text, effects)
+}
+
+/// With a full stop, if it has no end of its own.
+fn ended(text: &str) -> String {
+    if text.ends_with(['.', '!', '?', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Says something as Hearth.

@@ -1,13 +1,13 @@
 //! Removal and other work that is too large for one transaction: it goes on in further inputs, and every start and sweep
 //! resumes it.
 
-use super::{Applied, Cx, Result, context, messages, sessions};
+use super::{Applied, Cx, Result, context, messages, schedule, sessions};
 use crate::model::effect::{Discard, Effect};
-use crate::model::id::{AgentId, MessageId};
+use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{MessageState, Reason};
 use crate::model::session::SessionStatus;
-use crate::state::Write;
+use crate::state::{RouteKey, Write};
 
 /// Does one more part of some work.
 pub(super) fn go_on(cx: &Cx<'_>, txn: &mut Write<'_>, rest: Continuation) -> Result<Applied> {
@@ -25,11 +25,26 @@ pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>
         return Ok(()); // none was ever removed
     }
     for (id, agent) in cx.db.agents.range(txn, ..)?.collect::<Result<Vec<_>>>()? {
-        if agent.archived.is_some() && cx.db.sessions_by_route.first_in(txn, &id)?.is_some() {
+        if agent.archived.is_some() && is_left(cx, txn, id)? {
             effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
         }
     }
     Ok(())
+}
+
+/// Whether something of a removed agent can still be found.
+fn is_left(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
+    Ok(cx.db.sessions_by_route.first_in(txn, &agent)?.is_some()
+        || cx.db.maintenance_sessions.contains(txn, &agent)?
+        || cx.db.tasks_by_agent.first_in(txn, &agent)?.is_some())
+}
+
+/// The sessions of an agent by which they are found, some of them.
+fn sessions_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<(Option<RouteKey>, SessionId)>> {
+    let found = cx.db.sessions_by_route.collect_prefix(txn, &agent, cx.policy.rows_per_input)?;
+    let mut sessions: Vec<_> = found.into_iter().map(|((_, route), session)| (Some(route), session)).collect();
+    sessions.extend(cx.db.maintenance_sessions.get(txn, &agent)?.map(|session| (None, session)));
+    Ok(sessions)
 }
 
 /// Drops what waits in sessions of a removed agent and archives them, session by session: one that is archived is not
@@ -37,10 +52,14 @@ pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>
 fn drop_messages(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
     let limit = cx.policy.rows_per_input / 8; // a message is up to five rows
     let mut left = limit;
-    let found = cx.db.sessions_by_route.collect_prefix(txn, &agent, cx.policy.rows_per_input)?;
+    if !schedule::forget_agent(cx, txn, agent)? {
+        effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
+        return Ok(());
+    }
+    let found = sessions_of(cx, txn, agent)?;
     let all = found.len() < cx.policy.rows_per_input;
     let mut archived = 0;
-    for ((_, route), session) in found {
+    for (route, session) in found {
         if cx.db.live.contains(txn, &session)? {
             continue;
         }
@@ -59,8 +78,13 @@ fn drop_messages(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut
             break;
         }
         sessions::update(cx, txn, session, |row| row.status = SessionStatus::Archived)?;
-        cx.db.sessions_by_route.delete(txn, &(agent, route))?;
-        cx.db.sessions_by_agent.delete(txn, &(agent, session))?;
+        match route {
+            Some(route) => {
+                cx.db.sessions_by_route.delete(txn, &(agent, route))?;
+                cx.db.sessions_by_agent.delete(txn, &(agent, session))?;
+            }
+            None => drop(cx.db.maintenance_sessions.delete(txn, &agent)?),
+        }
         left -= 1;
         archived += 1;
         if left == 0 {

@@ -12,7 +12,7 @@ use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
-use crate::model::id::{BodyId, MessageId, OutboundId, SessionId};
+use crate::model::id::{BodyId, MessageId, OutboundId, SessionId, TaskId};
 use crate::model::message::{Body, Message, MessageState, Seen};
 use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
@@ -77,11 +77,12 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some of one kind; how many.
 type Part = fn(&Cx<'_>, &mut Write<'_>, &Retention, &mut Vec<Effect>) -> Result<usize>;
 
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 10] = [
     ("journal entries", journal),
     ("refusals", drops),
     ("decisions", decisions),
     ("questions", questions),
+    ("times of tasks", tasks),
     ("messages' files", attachments),
     ("sent messages' files", sent_files),
     ("messages' texts", bodies),
@@ -140,6 +141,31 @@ fn questions(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Ve
         cx.db.questions.delete(txn, &id)?;
     }
     Ok(cx.policy.retention_rows)
+}
+
+/// What became of times of tasks. A task that is over goes when nothing of it is left.
+fn tasks(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
+    let Some(end) = retention.journal().until(cx.now.wall) else { return Ok(0) };
+    let mut walk = Walk::resume(cx, txn, "tasks", Again::Daily)?;
+    let mut done = 0;
+    while let Some((id, task)) =
+        walk.next(cx.policy.retention_rows, |at| readable(cx.db.tasks.after(txn, &TaskId::new(at))))?
+    {
+        let all = schedule::forget_fires(cx, txn, (id, end), (cx.policy.retention_rows, &mut done))?;
+        if !all {
+            break; // there is more of this one
+        }
+        if !task.state.is_open() && task.running.is_none() && task.changed < end && is_gone(cx, txn, id)? {
+            cx.db.tasks.delete(txn, &id)?;
+        }
+        walk.pass(id.number());
+    }
+    walk.note(cx, txn)?;
+    Ok(done)
+}
+
+fn is_gone(cx: &Cx<'_>, txn: &Write<'_>, task: TaskId) -> Result<bool> {
+    Ok(cx.db.fires.first_in(txn, &task)?.is_none())
 }
 
 /// Files of messages that are over. Those of a message that still waits go with what it says.

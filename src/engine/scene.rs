@@ -59,7 +59,19 @@ impl Scene {
             let (policy, patterns) = (&Policy::STANDARD, &self.patterns);
             let entropy = &Entropy::of(1);
             let (groups_path, zone, steady, careful) = (b"/groups".as_slice(), &Zone::utc(), true, None);
-            let cx = Cx { db, policy, now, entropy, groups_path, zone, builds: false, steady, patterns, careful };
+            let cx = Cx {
+                db,
+                policy,
+                now,
+                entropy,
+                groups_path,
+                zone,
+                builds: false,
+                has_room: true,
+                steady,
+                patterns,
+                careful,
+            };
             work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)
         });
         let line = |one: &ChangeReport| format!("{} {}", one.action.as_str(), one.entity);

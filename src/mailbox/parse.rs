@@ -8,6 +8,7 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::mailbox::{Again, Failure, Said, Target};
 use crate::model::request::Wish;
+use crate::model::task::Gated;
 use crate::model::time::{Millis, Timestamp};
 
 use super::{text, wish};
@@ -72,9 +73,9 @@ pub(super) fn failure(ack: &Ack) -> Failure {
 }
 
 /// Why a task ended without its agent, as far as it is stored.
-pub(super) fn gated(ack: &Ack) -> Option<String> {
-    let why = ack.gated.as_deref().filter(|_| ack.status == AckStatus::Completed)?;
-    Some(text::cut(why.trim(), ERROR_CHARS))
+pub(super) fn gated(ack: &Ack) -> Option<Gated> {
+    let gated = ack.gated.as_ref().filter(|_| ack.status == AckStatus::Completed)?;
+    Some(Gated { why: text::cut(gated.why.trim(), ERROR_CHARS), failed: gated.failed })
 }
 
 /// Reads something said.

@@ -5,6 +5,7 @@ use super::content::{Attachment, RawJson};
 use super::id::SessionId;
 use super::incarnation::ToolUse;
 use super::request::Wish;
+use super::task::Gated;
 use super::time::{Millis, Timestamp};
 
 /// What was found in one session's mailbox.
@@ -48,7 +49,7 @@ pub enum Record {
         /// How it failed, if it did.
         failure: Option<Failure>,
         /// Why the agent was not woken, if it was not: the word of a task's script.
-        gated: Option<String>,
+        gated: Option<Gated>,
         /// The answers it names, and for those that could not be read why.
         answers: Vec<Answer>,
     },

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::content::{Attachment, Content};
 use super::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, SessionId};
-use super::task::Slot;
+use super::task::{Gated, Slot};
 use super::time::{Awake, Timestamp};
 
 /// What kind of message it is, as the agent sees it.
@@ -75,7 +75,7 @@ pub enum Completion {
     /// It was context beyond the agent's cap; stored, never shown.
     ContextCapped,
     /// It was a task whose script said that there is nothing to do, or failed, as the text says; the agent was not woken.
-    Gated(String),
+    Gated(Gated),
 }
 
 /// Where a message is: exactly one of these at any time.

@@ -30,6 +30,36 @@ pub enum Missed {
     RunAll(u32),
 }
 
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RunOnce => f.write_str("once"),
+            Self::Skip => f.write_str("skip"),
+            Self::RunAll(most) => write!(f, "all:{most}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Missed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let most = |text: &str| text.parse().ok().filter(|most| (1..=Self::ALL_MAX).contains(most));
+        match text {
+            "once" => Ok(Self::RunOnce),
+            "skip" => Ok(Self::Skip),
+            text => text.strip_prefix("all:").and_then(most).map(Self::RunAll).ok_or_else(|| {
+                format!("`{text}` is not known; write once, skip, or all:N with N from 1 to {}", Self::ALL_MAX)
+            }),
+        }
+    }
+}
+
+impl Missed {
+    /// Most slots that are made up for; all of them are messages of one transaction.
+    pub const ALL_MAX: u32 = 100;
+}
+
 /// What happens to a slot that comes while an earlier occurrence still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Overlap {
@@ -38,6 +68,27 @@ pub enum Overlap {
     Refuse,
     /// It waits, one at a time; a newer one takes the place of one that waits.
     Queue,
+}
+
+impl std::fmt::Display for Overlap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Refuse => "refuse",
+            Self::Queue => "queue",
+        })
+    }
+}
+
+impl std::str::FromStr for Overlap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "refuse" => Ok(Self::Refuse),
+            "queue" => Ok(Self::Queue),
+            text => Err(format!("`{text}` is not known; write refuse or queue")),
+        }
+    }
 }
 
 /// Where the occurrences of a task run.
@@ -166,6 +217,15 @@ pub struct Slot {
     pub at: Timestamp,
 }
 
+/// Why a task's agent was not woken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gated {
+    /// In words.
+    pub why: String,
+    /// The script failed, instead of deciding so.
+    pub failed: bool,
+}
+
 /// What became of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FireOutcome {
@@ -173,8 +233,10 @@ pub enum FireOutcome {
     Running(MessageId),
     /// The agent did it.
     Done(MessageId),
-    /// The task's script decided that there is nothing to do, or failed, as the text says.
+    /// The task's script decided that there is nothing to do.
     Gated(MessageId, String),
+    /// The task's script failed, and the agent was not woken.
+    ScriptFailed(MessageId, String),
     /// It failed, and somebody was told.
     Failed(MessageId, String),
     /// It was not used, nor any slot of the series after it up to and including `until` that has no record of its own.

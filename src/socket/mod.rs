@@ -6,3 +6,4 @@ pub mod client;
 pub mod protocol;
 pub mod server;
 pub mod shape;
+pub mod task;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::ChangeRequest;
 use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
+use super::task::TaskRequest;
 
 /// Version of the lines.
 pub const VERSION: u32 = 1;
@@ -47,6 +48,11 @@ pub enum Request {
         matter: String,
         /// The value of an option, its label or its number.
         value: String,
+    },
+    /// Do something with a task.
+    Task {
+        /// What.
+        wanted: TaskRequest,
     },
     /// What the daemon knows of itself.
     Status,
@@ -102,6 +108,11 @@ pub enum Response {
         decided: bool,
         /// What to tell.
         text: String,
+    },
+    /// It was done to this task.
+    Task {
+        /// Its id.
+        task: String,
     },
     /// What the daemon knows of itself.
     Status(DaemonStatus),

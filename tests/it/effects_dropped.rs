@@ -12,6 +12,7 @@ use hearth::model::incarnation::Exit;
 use hearth::model::mailbox::{Again, Collection, Target};
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::report::Outcome;
+use hearth::model::task::FireOutcome;
 use hearth::model::{Input, Millis};
 
 use crate::routing_sticky::place;
@@ -120,6 +121,7 @@ impl Sim {
             7 if self.chance.one_in(4) => self.die(),
             8 if self.chance.one_in(8) => self.restart(),
             8 if self.chance.one_in(2) => self.configure(),
+            8 => self.schedule(),
             9 => self.world.step_clock(i64::try_from(self.chance.next(7_200_000)).unwrap() - 3_600_000),
             _ => {
                 let ms = self.chance.next(15_000);
@@ -159,6 +161,17 @@ impl Sim {
         };
         drop(self.world.configure(vec![change]));
         self.world.lose_effects();
+    }
+
+    /// Somebody wants something done once, soon.
+    fn schedule(&mut self) {
+        let agent = hearth::model::id::AgentId::new(1 + self.chance.next(4));
+        let task = crate::schedules::new(&self.world, self.chance.next(600), None);
+        self.world.put_alone(crate::schedules::add(hearth::model::task::NewTask {
+            agent,
+            reply: Some(place(None)),
+            ..task
+        }));
     }
 
     fn somebody(&mut self) -> Option<(SessionId, u32)> {
@@ -260,7 +273,10 @@ impl Sim {
         let said = self.world.all_outbound().into_iter().filter(|(_, outbound)| {
             matches!(outbound.state, OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. })
         });
-        messages.map(|row| format!("{row:?}")).chain(said.map(|row| format!("{row:?}"))).collect()
+        let open = self.world.read(|db, txn| db.tasks.iter(txn)?.collect::<Result<Vec<_>, _>>());
+        let open = open.into_iter().filter(|(_, task)| task.state.is_open() || task.running.is_some());
+        let messages = messages.map(|row| format!("{row:?}")).chain(open.map(|row| format!("{row:?}")));
+        messages.chain(said.map(|row| format!("{row:?}"))).collect()
     }
 
     /// What is promised of every message and every answer.
@@ -278,6 +294,15 @@ impl Sim {
                 other => panic!("{id}: {other:?}"),
             }
         }
+        // Every time was used, once.
+        let fires = self.world.read(|db, txn| db.fires.iter(txn)?.collect::<Result<Vec<_>, _>>());
+        let slots: BTreeSet<_> =
+            self.world.all_messages().into_iter().filter_map(|(_, message)| message.slot).collect();
+        let asked = self.world.all_messages().iter().filter(|(_, message)| message.slot.is_some()).count();
+        let tasks = self.world.read(|db, txn| db.tasks.len(txn));
+        assert_eq!((fires.len(), slots.len(), u64::try_from(asked).unwrap()), (asked, asked, tasks));
+        let over = |outcome: &FireOutcome| matches!(outcome, FireOutcome::Done(_) | FireOutcome::Failed(..));
+        assert!(fires.iter().all(|(_, fire)| over(&fire.outcome)), "{fires:?}");
         let events: BTreeSet<(SessionId, u64)> =
             self.world.all_messages().into_iter().map(|(_, message)| (message.session, message.seq)).collect();
         assert_eq!(events.len(), self.world.all_messages().len());

@@ -7,7 +7,7 @@ use crate::fake_api::FakeApi;
 use crate::host::{CHAT, Host, wait_for};
 
 /// A Hearth whose agent is the CLI, and whose owner sits at the terminal of this machine.
-fn with_cli() -> Option<(Host, FakeApi)> {
+pub(crate) fn with_cli() -> Option<(Host, FakeApi)> {
     let cli = cli()?;
     let api = FakeApi::start();
     let mut host = Host::new();
@@ -24,12 +24,12 @@ fn with_cli() -> Option<(Host, FakeApi)> {
 }
 
 /// The words with which the stand-in for the API calls a tool of ours.
-fn call(tool: &str, arguments: &Value) -> String {
+pub(crate) fn call(tool: &str, arguments: &Value) -> String {
     format!("[[tool mcp__nanoclaw__{tool} {arguments}]]")
 }
 
 /// What the tools said to the model in its last conversation, in order, and whether that was an error.
-fn results(api: &FakeApi) -> Vec<(String, bool)> {
+pub(crate) fn results(api: &FakeApi) -> Vec<(String, bool)> {
     let last = api.requests().pop().unwrap_or_default();
     let blocks = last["messages"].as_array().into_iter().flatten().filter_map(|message| message["content"].as_array());
     let results = blocks.flatten().filter(|block| block["type"] == "tool_result");
@@ -40,7 +40,7 @@ fn results(api: &FakeApi) -> Vec<(String, bool)> {
     results.map(|block| (text(block), block["is_error"] == true)).collect()
 }
 
-fn done(text: &str) -> (String, bool) {
+pub(crate) fn done(text: &str) -> (String, bool) {
     (text.to_owned(), false)
 }
 
@@ -48,7 +48,7 @@ fn refused(text: &str) -> (String, bool) {
     (text.to_owned(), true)
 }
 
-fn json_of(host: &Host, arguments: &[&str]) -> Value {
+pub(crate) fn json_of(host: &Host, arguments: &[&str]) -> Value {
     serde_json::from_str(&host.done(arguments, b"")).unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{Ack, AckStatus, InMessage, OutId, Retry, WIRE_VERSION};
+use hearth_wire::{Ack, AckStatus, Gated, InMessage, OutId, Retry, WIRE_VERSION};
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
@@ -17,7 +17,7 @@ use crate::outgoing::Heard;
 use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
-use crate::{commands, log, secrets};
+use crate::{commands, log, script, secrets};
 
 /// How long a full disk is waited out, and how often it is tried.
 const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
@@ -98,6 +98,14 @@ impl Desk {
         Ok(())
     }
 
+    /// Ends a task whose agent is not woken; it alone.
+    pub(crate) fn end_gated(&mut self, seq: u64, gated: Gated) -> Result<(), Stop> {
+        let ack = Ack { gated: Some(gated), ..self.ack(seq, AckStatus::Completed) };
+        self.write(&mut |agent| agent.ack(&ack))?;
+        self.inbox.finish(&[seq]);
+        Ok(())
+    }
+
     /// Claims what has arrived in a turn, if something of it asks: all up to a command, which is a turn of its own.
     pub(crate) fn arrived(&mut self, provider: &str) -> Result<Option<Vec<InMessage>>, Stop> {
         let found = self.inbox.look(&self.host, &self.agent)?;
@@ -110,6 +118,9 @@ impl Desk {
         }
         let (now, later) = commands::cut(self.inbox.take(), provider);
         self.inbox.put_back(later);
+        // A script would keep the turn waiting: it runs after it.
+        let (scripted, now): (Vec<_>, Vec<_>) = now.into_iter().partition(|message| script::of(message).is_some());
+        self.inbox.put_back(scripted);
         if !now.iter().any(|message| message.trigger) || commands::of_turn(&now, provider).is_some() {
             self.inbox.put_back(now);
             return Ok(None);

@@ -39,6 +39,7 @@ mod provider;
 mod report;
 mod roots;
 mod runner;
+mod script;
 mod secrets;
 mod state;
 mod stop;

@@ -19,6 +19,7 @@ use crate::prompt::prompt;
 use crate::provider::Drivers;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Start;
+use crate::script::{self, Verdict};
 use crate::state::StateBoard;
 use crate::stop::Stop;
 use crate::watch::Watch;
@@ -92,6 +93,12 @@ impl Runner {
         let provider = context.provider.name.clone();
         let (messages, later) = commands::cut(self.desk.inbox.take(), &provider);
         self.desk.inbox.put_back(later);
+        let (mut messages, later) = script::part(messages);
+        self.desk.inbox.put_back(later);
+        if !self.wakes(&mut messages)? {
+            self.desk.inbox.put_back(messages);
+            return Ok(());
+        }
         let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
         self.desk.claim(&seqs)?;
         if !messages.iter().any(|message| message.trigger) {
@@ -108,6 +115,24 @@ impl Runner {
         let mut report = Report::new(&mut self.desk, &turn, seqs);
         let ended = if clears { clear(&mut self.drivers, &mut report) } else { self.drivers.turn(&turn, &mut report) };
         conclude(report, ended)
+    }
+
+    /// Runs the script of the task among these messages, if one has a script: whether the agent is woken. A task whose
+    /// agent is not woken has ended and is not among them any more.
+    fn wakes(&mut self, messages: &mut Vec<InMessage>) -> Result<bool, Stop> {
+        let Some(place) = messages.iter().position(|message| script::of(message).is_some()) else { return Ok(true) };
+        let mut task = messages.remove(place);
+        self.desk.claim(&[task.seq])?;
+        match script::run(&mut self.desk, script::of(&task).unwrap_or_default())? {
+            Verdict::Wake(data) => {
+                if let Some(content) = task.content.as_object_mut() {
+                    content.insert("scriptOutput".to_owned(), data);
+                }
+                messages.insert(place, task);
+                Ok(true)
+            }
+            Verdict::Rest(gated) => self.desk.end_gated(task.seq, gated).map(|()| false),
+        }
     }
 
     /// Hears what the provider says though nobody asked.

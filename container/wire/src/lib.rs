@@ -16,7 +16,7 @@ pub use files::{
     AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Provider, SessionFile, State,
     Tool,
 };
-pub use messages::{Ack, AckStatus, Address, InMessage, OutKind, OutMessage, Reply, Retry};
+pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry};
 pub use names::{
     ACK_DIR, AGENT_DIR, AckName, CONTEXT_FILE, FILES_DIR, HEARTBEAT_FILE, HOST_DIR, IN_DIR, InName, OUT_DIR, OutId,
     REPLY_DIR, SESSION_FILE, STATE_FILE, is_safe_file_name, is_temporary, temporary_name,

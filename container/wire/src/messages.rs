@@ -96,10 +96,20 @@ pub struct Ack {
     pub error: Option<String>,
     /// Of a task that ended without waking the agent: what its script said, or how it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gated: Option<String>,
+    pub gated: Option<Gated>,
     /// Of a turn that failed: that it may be tried again. Absent: it would fail again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+}
+
+/// Why a task did not wake its agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gated {
+    /// In words, for people.
+    pub why: String,
+    /// Its script failed, instead of deciding so.
+    #[serde(default)]
+    pub failed: bool,
 }
 
 /// That a turn that failed may be tried again.

@@ -71,6 +71,9 @@ pub(super) struct MessageJson {
     pub(super) message: String,
     pub(super) agent: String,
     pub(super) session: String,
+    /// The task whose time it is of, and that time.
+    pub(super) task: Option<String>,
+    pub(super) slot: Option<String>,
     pub(super) state: &'static str,
     pub(super) words: Option<String>,
     pub(super) tries: u32,
@@ -152,6 +155,9 @@ impl Trace<'_, '_> {
                 format!("said by agent {speaker} in {}, message {} since a person spoke", hop.session, hop.count);
             self.step(message.stored, Some(id), what);
         }
+        if let Some(slot) = message.slot {
+            self.step(message.stored, Some(id), format!("made by {}, for its time {}", slot.task, slot.at));
+        }
         let what = format!("accepted for {agent} in {}, {kept}", message.session);
         self.step(message.stored, Some(id), what);
         self.event.wirings.push(WiringJson {
@@ -169,6 +175,8 @@ impl Trace<'_, '_> {
             message: id.to_string(),
             agent,
             session: message.session.to_string(),
+            task: message.slot.map(|slot| slot.task.to_string()),
+            slot: message.slot.map(|slot| slot.at.to_string()),
             state: words::state(&message.state),
             words,
             tries: message.tries,

@@ -255,15 +255,18 @@ fn first_slot(
     })
 }
 
-/// Ends the tasks of a removed agent; an occurrence that waits is dropped with the agent's messages.
-pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<()> {
-    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
+/// Ends tasks of a removed agent; an occurrence that waits is dropped with the agent's messages. Whether none is left.
+pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<bool> {
+    let most = (cx.policy.rows_per_input / 8).max(1); // a task is up to three rows
+    let some = cx.db.tasks_by_agent.collect_prefix(txn, &agent, most)?;
+    let all = some.len() < most;
+    for ((_, id), ()) in some {
         let before = cx.db.tasks.require(txn, &id)?;
         let task =
             Task { state: TaskState::Cancelled, next: None, queued: None, changed: cx.now.wall, ..before.clone() };
         put(cx, txn, id, (Some(&before), &task))?;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Finds the next slots of an agent's tasks anew, because its people live in another zone now.

@@ -5,21 +5,26 @@ use super::{put, record, zone_of};
 use crate::engine::json::{self, Field};
 use crate::engine::messages::{self, NewMessage};
 use crate::engine::{Cx, Result, remove, sessions, wake};
+use crate::model::address::Address;
 use crate::model::content::Content;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Body, MessageKind};
+use crate::model::session::SessionStatus;
 use crate::model::task::{FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
-use crate::state::Write;
+use crate::state::{ForeignKey, Write};
 
 /// Tasks that one sweep fires; the next one goes on.
 const FIRED_MAX: usize = 100;
 /// How late a slot may be used by a task that skips what it missed. While the machine is awake it is never so late.
 const LATE_MAX: Millis = Millis::minutes(5);
 
-/// Uses the slots whose time has come.
+/// Uses the slots whose time has come. Where there is no room they stay due.
 pub(in crate::engine) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    if !cx.has_room {
+        return Ok(());
+    }
     let now = (cx.now.wall, TaskId::new(u64::MAX));
     for ((_, id), ()) in cx.db.tasks_due.collect_range(txn, ..=now, FIRED_MAX)? {
         cx.apart(txn, effects, |txn, effects| fire(cx, txn, id, effects))?;
@@ -64,7 +69,7 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
         task.next = series.after(next);
     }
     if task.next.is_none() {
-        task.state = TaskState::Done;
+        (task.state, task.changed) = (TaskState::Done, cx.now.wall);
     }
     for slot in plan.run {
         // A slot that was used once is not used again, whatever the clock did meanwhile.
@@ -91,15 +96,34 @@ pub(super) fn start(
     effects: &mut Vec<Effect>,
 ) -> Result<MessageId> {
     let body = messages::insert_body(cx, txn, &body(id, task, at))?;
-    let (session, row) = match task.home {
+    let (session, row) = match home(cx, txn, task)? {
         TaskHome::Session(session) => sessions::arrive_in(cx, txn, task.agent, Some(session))?,
         TaskHome::Maintenance => sessions::arrive_for_maintenance(cx, txn, task.agent)?,
     };
-    let (seq, reply, slot) = (row.last_number, task.reply.clone().or(row.reply), Some(Slot { task: id, at }));
+    let reply = reply(cx, txn, task)?.or(row.reply);
+    let (seq, slot) = (row.last_number, Some(Slot { task: id, at }));
     let new = NewMessage { session, agent: task.agent, seq, body, trigger: true, reply, from: None, slot };
     let message = messages::insert(cx, txn, new)?;
     wake::wake_about(cx, txn, (session, message), effects)?;
     Ok(message)
+}
+
+/// Where a task runs now: the session it was made for may be over.
+fn home(cx: &Cx<'_>, txn: &Write<'_>, task: &Task) -> Result<TaskHome> {
+    let TaskHome::Session(session) = task.home else { return Ok(task.home) };
+    let row = sessions::load(cx, txn, session)?;
+    let goes_on = row.is_some_and(|row| row.status == SessionStatus::Active);
+    Ok(if goes_on { task.home } else { TaskHome::Maintenance })
+}
+
+/// Where its answers go, as long as that chat is there.
+fn reply(cx: &Cx<'_>, txn: &Write<'_>, task: &Task) -> Result<Option<Address>> {
+    let Some(to) = &task.reply else { return Ok(None) };
+    let Some(chat) = cx.db.chats_by_address.get(txn, &ForeignKey::chat(&to.channel, &to.platform_id))? else {
+        return Ok(None);
+    };
+    let there = cx.db.chats.get(txn, &chat)?.is_some_and(|chat| chat.archived.is_none());
+    Ok(there.then(|| to.clone()))
 }
 
 /// What the agent is told. The time at which it was said is that of the slot.

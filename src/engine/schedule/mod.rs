@@ -19,7 +19,7 @@ mod tests;
 
 pub(super) use change::{command, forget_agent, renew_zone};
 pub(super) use fire::due;
-pub(super) use over::over;
+pub(super) use over::{forget_fires, over};
 pub(super) use renew::{RENEWAL, renew_all, renew_some};
 
 /// Stores a task with the rows that follow from its state.

@@ -291,6 +291,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/cli/service.rs", "installs the service, bounded and timed out"),
             ("src/contracts/git.rs", "asks git, bounded and timed out"),
             ("container/agent-runner/src/child.rs", "starts the provider"),
+            ("container/agent-runner/src/script.rs", "runs a task's script"),
         ],
         why: "a process is started where somebody waits for its end",
     },

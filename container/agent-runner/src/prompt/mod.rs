@@ -122,9 +122,10 @@ fn already_sent(sent: &[AlreadySent]) -> Option<String> {
     (!sent.is_empty()).then(|| format!("<already_sent>\n{note}\n{said}\n</already_sent>"))
 }
 
-/// The text every channel's messages have; empty if there is none.
+/// The text every channel's messages have, of a task what the agent is told; empty if there is none.
 pub(crate) fn text_of(message: &InMessage) -> &str {
-    text(&message.content, "text").unwrap_or("")
+    let field = if message.kind == "task" { "prompt" } else { "text" };
+    text(&message.content, field).unwrap_or("")
 }
 
 /// A field that is a text and not empty.

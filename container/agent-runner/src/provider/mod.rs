@@ -101,7 +101,7 @@ fn open(name: &str, roots: &Roots) -> Result<Box<dyn Provider>, String> {
 }
 
 /// What every provider's process finds in its environment beside the inherited variables.
-fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> {
     let mut env = vec![
         ("HOME", roots.home.to_string_lossy().into_owned()),
         ("NANOCLAW_SESSION_NAME", context.session_name.clone()),

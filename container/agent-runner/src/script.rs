@@ -1,0 +1,323 @@
+//! A task's script: it runs before the agent is woken, and says in its last line whether the agent is.
+//!
+//! It runs in the agent's directory with the agent's rights and variables, in a process group of its own that is killed
+//! when it is over, whatever it left behind. Should this process be killed first, the lock that the script inherited tells
+//! the host that it lives.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hearth_wire::{Gated, InMessage};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde_json::Value;
+
+use crate::clock::Stopwatch;
+use crate::desk::Desk;
+use crate::provider::environment;
+use crate::stop::Stop;
+use crate::{log, secrets};
+
+/// What the host sees as the tool that runs.
+const TOOL: &str = "task script";
+/// How long a script may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that it may write to its standard output.
+const OUTPUT_BYTES: usize = 1024 * 1024;
+/// Bytes of its standard error that are kept.
+const ERROR_BYTES: usize = 16 * 1024;
+/// Characters of them that people are shown.
+const SHOWN_CHARS: usize = 500;
+/// Between two looks at it.
+const SLICE: Duration = Duration::from_millis(20);
+/// How long its last words may take to arrive once it is over.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// What a script decided.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    /// The agent is woken and told this.
+    Wake(Value),
+    /// It is not.
+    Rest(Gated),
+}
+
+/// The script of a message, if it has to run before the message is told.
+pub(crate) fn of(message: &InMessage) -> Option<&str> {
+    let script = message.content.get("script").and_then(Value::as_str)?;
+    (message.kind == "task" && !script.trim().is_empty()).then_some(script)
+}
+
+/// Divides what a turn took: a message with a script waits while something without one asks, and then goes by itself.
+/// So a chat waits for one script at most.
+pub(crate) fn part(messages: Vec<InMessage>) -> (Vec<InMessage>, Vec<InMessage>) {
+    let others_ask = messages.iter().any(|message| message.trigger && of(message).is_none());
+    let mut first = !others_ask;
+    messages.into_iter().partition(|message| of(message).is_none() || std::mem::take(&mut first))
+}
+
+/// Runs a script to its end.
+pub(crate) fn run(desk: &mut Desk, script: &str) -> Result<Verdict, Stop> {
+    let timeout = u64::try_from(TIMEOUT.as_millis()).ok();
+    desk.state.progress()?;
+    desk.state.tool_started(TOOL, TOOL, timeout)?;
+    let context = desk.gate.pass()?;
+    let started = Running::start(script, &desk.roots.group, environment(&context, &desk.roots));
+    let verdict = match started {
+        Ok(running) => decide(&running.wait(desk)?),
+        Err(error) => Verdict::failed(&format!("it cannot be started: {error}")),
+    };
+    desk.state.progress()?;
+    desk.state.tool_ended(TOOL)?;
+    if let Verdict::Rest(Gated { why, failed: true }) = &verdict {
+        log::note(format_args!("a task's script failed: {why}"));
+    }
+    Ok(verdict)
+}
+
+impl Verdict {
+    fn failed(why: &str) -> Self {
+        Self::Rest(Gated { why: format!("the script failed: {why}"), failed: true })
+    }
+}
+
+/// How a script ended, and what it wrote.
+#[derive(Debug)]
+struct Ended {
+    how: How,
+    output: Vec<u8>,
+    error: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Exited(ExitStatus),
+    TooLong,
+    TooMuch,
+}
+
+fn decide(ended: &Ended) -> Verdict {
+    let trouble = match ended.how {
+        How::Exited(status) if status.success() => None,
+        How::Exited(status) => Some(format!("it ended with {status}")),
+        How::TooLong => Some(format!("it took longer than {} s", TIMEOUT.as_secs())),
+        How::TooMuch => Some(format!("it wrote more than {OUTPUT_BYTES} bytes")),
+    };
+    let last = last_value(&ended.output);
+    let trouble = match (trouble, last) {
+        (Some(trouble), _) | (None, Err(trouble)) => trouble,
+        (None, Ok((true, data))) => return Verdict::Wake(data),
+        (None, Ok((false, _))) => {
+            return Verdict::Rest(Gated { why: "the script saw nothing to do".to_owned(), failed: false });
+        }
+    };
+    let words = String::from_utf8_lossy(&ended.error);
+    let words: String = secrets::redacted(words.trim()).chars().take(SHOWN_CHARS).collect();
+    Verdict::failed(&if words.is_empty() { trouble } else { format!("{trouble}: {words}") })
+}
+
+/// What the last line says: whether to wake the agent, and what to tell it.
+fn last_value(output: &[u8]) -> Result<(bool, Value), String> {
+    let text = String::from_utf8_lossy(output);
+    let Some(line) = text.trim().lines().last() else { return Err("it wrote nothing".to_owned()) };
+    let Ok(mut value) = serde_json::from_str::<Value>(line) else {
+        return Err("the last line that it wrote is no JSON".to_owned());
+    };
+    let wakes = value.get("wakeAgent").and_then(Value::as_bool);
+    let wakes = wakes.ok_or("the last line that it wrote has no wakeAgent that is true or false")?;
+    Ok((wakes, value.get_mut("data").map(Value::take).unwrap_or_default()))
+}
+
+/// A script that runs. It ends with this.
+struct Running {
+    child: Child,
+    output: Stream,
+    error: Stream,
+}
+
+impl Running {
+    fn start(script: &str, dir: &Path, env: Vec<(&'static str, String)>) -> io::Result<Self> {
+        let mut child = match spawn("bash", script, dir, &env) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => spawn("sh", script, dir, &env)?,
+            spawned => spawned?,
+        };
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let streams =
+            Stream::of(stdout, OUTPUT_BYTES).and_then(|output| Ok((output, Stream::of(stderr, ERROR_BYTES)?)));
+        match streams {
+            Ok((output, error)) => Ok(Self { child, output, error }),
+            Err(error) => {
+                end(&mut child);
+                Err(error)
+            }
+        }
+    }
+
+    fn wait(mut self, desk: &mut Desk) -> Result<Ended, Stop> {
+        let watch = Stopwatch::start();
+        let cut = loop {
+            desk.gate.check()?;
+            desk.state.flush()?;
+            if self.is_over() {
+                break None;
+            }
+            if watch.elapsed() >= TIMEOUT {
+                break Some(How::TooLong);
+            }
+            if self.output.is_too_long() {
+                break Some(How::TooMuch);
+            }
+            std::thread::sleep(SLICE);
+        };
+        let status = end(&mut self.child);
+        let watch = Stopwatch::start();
+        while !(self.output.is_read() && self.error.is_read()) && watch.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let cut = cut.or(self.output.is_too_long().then_some(How::TooMuch));
+        let how = cut.or(status.map(How::Exited)).unwrap_or(How::TooLong);
+        Ok(Ended { how, output: self.output.bytes(), error: self.error.bytes() })
+    }
+
+    /// Whether the shell ended. It is not reaped yet, so that its group cannot become another one's.
+    fn is_over(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Kills what is left of a script and reaps its shell.
+fn end(child: &mut Child) -> Option<ExitStatus> {
+    if let Ok(Some(status)) = still_reaped(child) {
+        return Some(status);
+    }
+    if kill_process_group(Pid::from_child(child), Signal::KILL).is_err() {
+        // Nothing is left of it.
+    }
+    child.wait().ok()
+}
+
+/// The status of a shell that was reaped before; its group is not ours any more.
+fn still_reaped(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(Pid::from_child(child)), options) {
+        Err(_) => child.try_wait(),
+        Ok(_) => Ok(None),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the runner's one way to start a script")]
+fn spawn(shell: &str, script: &str, dir: &Path, env: &[(&'static str, String)]) -> io::Result<Child> {
+    let mut command = Command::new(shell);
+    command.args(["-c", script, TOOL]).current_dir(dir).process_group(0);
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+}
+
+/// What comes from one of its outputs, read by a thread, since a full pipe would stop the script.
+struct Stream {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    most: usize,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stream {
+    fn of(pipe: Option<impl Read + Send + 'static>, most: usize) -> io::Result<Self> {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&bytes);
+        let read =
+            move |pipe| std::thread::Builder::new().name(TOOL.to_owned()).spawn(move || drain(pipe, &into, most));
+        let thread = pipe.map(read).transpose()?;
+        Ok(Self { bytes, most, thread })
+    }
+
+    fn is_read(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() > self.most
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Reads to the end; keeps at most one byte more than what may be kept, which shows that there was more.
+fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>, most: usize) {
+    let mut buffer = vec![0_u8; 16 * 1024];
+    while let Ok(read @ 1..) = pipe.read(&mut buffer) {
+        let mut bytes = into.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = (most + 1).saturating_sub(bytes.len());
+        bytes.extend(buffer.iter().take(read.min(room)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn ended(output: &str, code: i32) -> Verdict {
+        let how = How::Exited(ExitStatus::from_raw(code << 8));
+        decide(&Ended { how, output: output.as_bytes().to_vec(), error: b" oops\n".to_vec() })
+    }
+
+    #[test]
+    fn the_last_line_decides() {
+        assert_eq!(ended(r#"{"wakeAgent":true,"data":{"a":1}}"#, 0), Verdict::Wake(json!({"a": 1})));
+        assert_eq!(ended("log\n{\"wakeAgent\":true}\n\n", 0), Verdict::Wake(Value::Null));
+        let Verdict::Rest(rest) = ended(r#"{"wakeAgent":false}"#, 0) else { panic!() };
+        assert!(!rest.failed, "{rest:?}");
+        for (output, code, words) in [
+            (r#"{"wakeAgent":"yes"}"#, 0, "no wakeAgent"),
+            ("not json", 0, "no JSON"),
+            ("[true]", 0, "no wakeAgent"),
+            ("", 0, "wrote nothing"),
+            (r#"{"wakeAgent":true}"#, 1, "exit status: 1: oops"),
+        ] {
+            let Verdict::Rest(rest) = ended(output, code) else { panic!("{output}") };
+            assert!(rest.failed && rest.why.contains(words) && rest.why.ends_with("oops"), "{output}: {rest:?}");
+        }
+        let verdict = decide(&Ended { how: How::TooLong, output: Vec::new(), error: vec![b'e'; 9_000] });
+        let Verdict::Rest(rest) = verdict else { panic!() };
+        assert!(rest.failed && rest.why.len() < 600, "{rest:?}");
+    }
+
+    fn message(seq: u64, kind: &str, script: Option<&str>) -> InMessage {
+        let (id, timestamp) = (format!("ms{seq}"), String::new());
+        let content = json!({ "text": "x", "script": script });
+        InMessage { v: 1, seq, id, kind: kind.to_owned(), trigger: seq != 9, timestamp, reply: None, content }
+    }
+
+    #[test]
+    fn a_script_waits_for_those_who_ask_and_goes_alone() {
+        let seqs = |messages: Vec<InMessage>| messages.iter().map(|message| message.seq).collect::<Vec<_>>();
+        for (taken, now, later) in [
+            (vec![(1, "task"), (2, "chat")], vec![2], vec![1]),
+            (vec![(1, "task"), (2, "task")], vec![1], vec![2]),
+            (vec![(9, "chat"), (10, "task"), (11, "task")], vec![9, 10], vec![11]),
+            (vec![(1, "chat")], vec![1], vec![]),
+        ] {
+            let messages = taken.iter().map(|(seq, kind)| message(*seq, kind, (*kind == "task").then_some("true")));
+            let (first, rest) = part(messages.collect());
+            assert_eq!((seqs(first), seqs(rest)), (now, later), "{taken:?}");
+        }
+        assert_eq!(of(&message(1, "chat", Some("rm -rf /"))), None, "what people write is no script");
+        assert_eq!(of(&message(1, "task", Some("  "))), None);
+    }
+}

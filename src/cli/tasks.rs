@@ -1,0 +1,225 @@
+//! `hearth tasks`: what agents do by the clock. Shown from the store beside the daemon, changed through it.
+
+use std::io::Read as _;
+
+use clap::{Args, Subcommand};
+
+use super::local::{Host, host};
+use super::rows::ChatRef;
+use super::{Done, Failure, chats, configuration, entity};
+use crate::config::Paths;
+use crate::model::id::{SessionId, TaskId};
+use crate::model::input::Input;
+use crate::model::report::Reply;
+use crate::model::task::{Missed, Overlap};
+use crate::socket::client::unexpected;
+use crate::socket::protocol::{Request, Response};
+use crate::socket::task::{ChatJson, NewTaskJson, TaskChangeJson, TaskRequest};
+use crate::state::Reader;
+
+mod shown;
+
+pub(super) use shown::{TaskCounts, counts, print_counts};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TasksCommand {
+    /// Have an agent do something at a time, or again and again
+    Add(AddArgs),
+    /// List tasks by when they run next
+    List {
+        /// Only of this agent
+        agent: Option<String>,
+        /// Those that are over as well
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one task
+    Show {
+        /// Its id, like ta3
+        task: TaskId,
+    },
+    /// Change a task that is not over
+    Set(SetArgs),
+    /// Let a task rest; what runs goes on
+    Pause {
+        /// Its id, like ta3
+        task: TaskId,
+    },
+    /// Let a task go on; a time that passed meanwhile is due at once
+    Resume {
+        /// Its id, like ta3
+        task: TaskId,
+    },
+    /// End a task; what runs goes on
+    Cancel {
+        /// Its id, like ta3
+        task: TaskId,
+    },
+    /// Run a task now, besides its times
+    Run {
+        /// Its id, like ta3
+        task: TaskId,
+    },
+    /// List what became of a task's times, the newest first
+    History {
+        /// Its id, like ta3
+        task: TaskId,
+        /// How many to show at most
+        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        limit: usize,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("when").args(["at", "every", "cron"]).required(true).multiple(true))]
+pub(super) struct AddArgs {
+    /// The agent's folder
+    agent: String,
+    /// What the agent is told
+    prompt: String,
+    /// When, or when first: 2026-01-15T21:00 in the agent's zone, or with an offset or Z
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Again and again after so long: 90m, 2h, 1d
+    #[arg(long, value_name = "INTERVAL", conflicts_with = "cron")]
+    every: Option<String>,
+    /// At the times of a cron expression in the agent's zone: "0 9 * * 1-5"
+    #[arg(long, value_name = "EXPRESSION")]
+    cron: Option<String>,
+    /// Shell script that runs first and says whether the agent is woken; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    script: Option<String>,
+    /// Session in which it runs, like se3
+    #[arg(long, value_name = "SESSION", conflicts_with = "maintenance")]
+    session: Option<SessionId>,
+    /// In the agent's session for work that belongs to no conversation; that is the default
+    #[arg(long)]
+    maintenance: bool,
+    /// Where what it says goes: mg7, or channel/platform-id
+    #[arg(long, value_name = "CHAT")]
+    chat: Option<ChatRef>,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+#[derive(Debug, Args)]
+struct Rules {
+    /// Times that passed while nothing could run: once, skip or all:N [default: once]
+    #[arg(long, value_name = "WHAT")]
+    missed: Option<Missed>,
+    /// Times that come while an earlier run goes on: refuse or queue [default: refuse]
+    #[arg(long, value_name = "WHAT")]
+    overlap: Option<Overlap>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// Its id, like ta3
+    task: TaskId,
+    /// What the agent is told
+    #[arg(long)]
+    prompt: Option<String>,
+    /// When it runs next
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Again and again after so long: 90m, 2h, 1d
+    #[arg(long, value_name = "INTERVAL", conflicts_with_all = ["cron", "once"])]
+    every: Option<String>,
+    /// At the times of a cron expression
+    #[arg(long, value_name = "EXPRESSION", conflicts_with = "once")]
+    cron: Option<String>,
+    /// Not again after the next time
+    #[arg(long)]
+    once: bool,
+    /// Shell script that runs first; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "no_script")]
+    script: Option<String>,
+    /// Without a script
+    #[arg(long)]
+    no_script: bool,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+/// Shows and changes tasks.
+pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
+    let wanted = match command {
+        TasksCommand::List { agent, all } => return shown::list(paths, (agent.as_deref(), all), json),
+        TasksCommand::Show { task } => return shown::show(paths, task, json),
+        TasksCommand::History { task, limit } => return shown::history(paths, (task, limit), json),
+        TasksCommand::Add(args) => TaskRequest::Add(new(paths, args)?),
+        TasksCommand::Set(args) => TaskRequest::Set { task: args.task.to_string(), change: change(args)? },
+        TasksCommand::Pause { task } => TaskRequest::Pause { task: task.to_string() },
+        TasksCommand::Resume { task } => TaskRequest::Resume { task: task.to_string() },
+        TasksCommand::Cancel { task } => TaskRequest::Cancel { task: task.to_string() },
+        TasksCommand::Run { task } => TaskRequest::Run { task: task.to_string() },
+    };
+    let task = submit(paths, wanted)?;
+    shown::show(paths, task, json)
+}
+
+fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
+    // A task needs an agent: there is nothing to do without a store, so none is made.
+    Reader::open(paths.data()).map(drop)?;
+    let command = wanted.clone().command().map_err(Failure::Failed)?;
+    match host(paths, false)? {
+        Host::Daemon(mut client) => match client.ask(&Request::Task { wanted })? {
+            Response::Task { task } => {
+                task.parse().map_err(|_| Failure::Failed(format!("the daemon speaks of `{task}`, which is no task")))
+            }
+            other => Err(unexpected(other).into()),
+        },
+        Host::Store(local) => match local.submit(Input::Task(command), false)? {
+            Reply::Task(id, _) => Ok(id),
+            Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
+            Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Configured(_) | Reply::Answered { .. } => {
+                Err(Failure::Failed("an unexpected answer".to_owned()))
+            }
+        },
+    }
+}
+
+fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
+    let known = configuration::read(paths)?;
+    let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
+    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent, "agents"))?.id;
+    let reply = args.chat.map(|chat| chats::place(&known, &chat)).transpose()?;
+    Ok(NewTaskJson {
+        agent: agent.to_string(),
+        session: args.session.map(|session| session.to_string()),
+        prompt: args.prompt,
+        script: args.script.map(script).transpose()?,
+        reply: reply.map(|place| ChatJson { channel: place.channel, platform_id: place.platform_id }),
+        at: args.at,
+        recurrence: args.every.or(args.cron),
+        missed: args.rules.missed.map(|missed| missed.to_string()),
+        overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
+    })
+}
+
+fn change(args: SetArgs) -> Result<TaskChangeJson, Failure> {
+    let none = |wanted: bool| wanted.then(String::new);
+    Ok(TaskChangeJson {
+        prompt: args.prompt,
+        script: args.script.map(script).transpose()?.or(none(args.no_script)),
+        at: args.at,
+        recurrence: args.every.or(args.cron).or(none(args.once)),
+        missed: args.rules.missed.map(|missed| missed.to_string()),
+        overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
+    })
+}
+
+/// The text of a script; an empty one is no script, and a mistake.
+fn script(file: String) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = if file == "-" {
+        std::io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::File::open(&file).and_then(|mut file| file.read_to_string(&mut text)).map(drop)
+    };
+    read.map_err(|error| Failure::Failed(format!("cannot read the script {file}: {error}")))?;
+    if text.trim().is_empty() {
+        return Err(Failure::Failed(format!("the script {file} is empty")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,186 @@
+//! Tasks in a world of their own: no room, removed agents, sessions that are over, records that are old.
+
+use hearth::model::configure::Change;
+use hearth::model::entity::Folder;
+use hearth::model::id::{AgentId, SessionId, TaskId};
+use hearth::model::mailbox::Collection;
+use hearth::model::policy::Policy;
+use hearth::model::report::Reply;
+use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
+use hearth::model::{Input, Millis};
+
+use crate::world::outside::{claim, end};
+use crate::world::{ONE, World, event, inbound};
+
+const T: TaskId = TaskId::new(1);
+const S: SessionId = SessionId::new(1);
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// A task of the first agent: once after so many seconds, or again and again.
+pub(crate) fn new(world: &World, after: u64, every: Option<&str>) -> NewTask {
+    NewTask {
+        agent: AgentId::new(1),
+        home: TaskHome::Maintenance,
+        prompt: "Water the plants".to_owned(),
+        script: None,
+        reply: None,
+        first: Some(world.now().wall.plus(Millis::seconds(after)).to_string()),
+        recurrence: every.map(str::to_owned),
+        missed: Missed::default(),
+        overlap: Overlap::default(),
+        origin: TaskOrigin::Operator,
+    }
+}
+
+pub(crate) fn add(new: NewTask) -> Input {
+    Input::Task(TaskCommand::Add(Box::new(new)))
+}
+
+fn task(world: &World) -> Task {
+    world.read(|db, txn| db.tasks.require(txn, &T))
+}
+
+fn outcomes(world: &World) -> Vec<FireOutcome> {
+    world.read(|db, txn| db.fires.iter(txn)?.map(|row| row.map(|(_, fire)| fire.outcome)).collect())
+}
+
+#[test]
+fn where_there_is_no_room_a_time_waits_and_all_else_goes_on() {
+    let mut world = World::with(Policy { backlog_max: 100_000, ..Policy::STANDARD }, |options| {
+        options.map_bytes = Some(6 << 20);
+    });
+    world.apply(ONE);
+    assert!(matches!(world.put(add(new(&world, 60, Some("1h")))), Reply::Task(..)));
+    let large = "x".repeat(20_000);
+    let mut taken = 0;
+    while matches!(world.put(inbound(&event(&taken.to_string(), &large, ""))), Reply::Routed(_)) {
+        world.lose_effects();
+        taken += 1;
+        assert!(taken < 1_000);
+    }
+    let due = task(&world).next;
+    world.pass(Millis::minutes(2));
+    assert!(matches!(world.put(Input::Sweep(Vec::new())), Reply::Swept(_)));
+    assert_eq!((task(&world).next, outcomes(&world).len()), (due, 0), "it stays due");
+    assert!(matches!(world.put(Input::Task(TaskCommand::Run(T))), Reply::Refused(_)));
+    assert!(matches!(world.put(Input::Task(TaskCommand::Pause(T))), Reply::Task(..)), "ends need no room");
+    assert!(matches!(world.put(Input::Task(TaskCommand::Resume(T))), Reply::Task(..)));
+    assert_eq!((task(&world).next, outcomes(&world).len()), (due, 0), "not by a resumption either");
+    world.restart();
+    world.settle();
+    while world.session(S).live.is_none() {
+        world.pass(Millis::minutes(1));
+        world.sweep();
+        world.settle();
+    }
+    let number = world.session(S).live.unwrap();
+    for seq in (2..).step_by(2).take(taken) {
+        let turn = vec![claim(seq, number), end(seq, number, vec![])];
+        world.put(Input::Collected(Collection { session: S, found: turn, closes: None }));
+        world.settle();
+    }
+    assert_eq!((task(&world).next, outcomes(&world).len()), (due, 0));
+    let bodies: Vec<_> = world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    for (id, _) in bodies.into_iter().take(taken / 2) {
+        world.store().write(|db, txn| db.bodies.delete(txn, &id).map(drop)).unwrap();
+    }
+    world.put(Input::Sweep(Vec::new()));
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Running(_)]), "{:?}", outcomes(&world));
+    assert!(task(&world).next > due);
+}
+
+#[test]
+fn a_sweep_twice_is_a_sweep_once() {
+    let mut world = World::of(ONE);
+    world.put(add(new(&world, 60, Some("1h"))));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    let once = world.text();
+    world.sweep();
+    assert_eq!(world.text(), once);
+    world.assert_sound();
+}
+
+#[test]
+fn tasks_and_the_maintenance_session_go_with_their_agent() {
+    let mut world = World::of(ONE);
+    for _ in 0..300 {
+        world.put(add(new(&world, 60, Some("1h"))));
+    }
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    world.lose_effects();
+    world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
+    for _ in 0..60 {
+        world.pass(Millis::seconds(30));
+        world.sweep();
+        world.settle();
+        world.assert_sound();
+    }
+    let left = world.read(|db, txn| {
+        Ok((db.tasks_due.len(txn)?, db.tasks_by_agent.len(txn)?, db.maintenance_sessions.len(txn)?, db.ready.len(txn)?))
+    });
+    assert_eq!(left, (0, 0, 0, 0));
+    assert_eq!(task(&world).state, TaskState::Cancelled);
+}
+
+#[test]
+fn old_records_go_and_tasks_that_are_over_with_them() {
+    let mut world = World::of(ONE);
+    world.put(add(new(&world, 60, None)));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    world.settle();
+    let session = SessionId::new(1);
+    let number = world.session(session).live.unwrap();
+    let done = world.outside.write(session, vec![claim(2, number), end(2, number, vec![])]);
+    world.put(done);
+    world.settle();
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Done(_)]));
+    world.step_clock(29 * DAY_MS);
+    world.sweep();
+    assert_eq!(outcomes(&world).len(), 1);
+    world.step_clock(2 * DAY_MS);
+    for _ in 0..3 {
+        world.sweep();
+    }
+    assert_eq!((outcomes(&world).len(), world.read(|db, txn| db.tasks.len(txn))), (0, 0));
+    world.assert_sound();
+}
+
+#[test]
+fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
+    let mut world = World::of(ONE);
+    world.inject(&event("m1", "x", ""));
+    world.settle();
+    let home = TaskHome::Session(S);
+    let gone = hearth::model::Address {
+        channel: hearth::model::ChannelName::new("net").unwrap(),
+        platform_id: hearth::model::ForeignId::new("chat", "gone").unwrap(),
+        thread: None,
+    };
+    world.put(add(NewTask { home, reply: Some(gone), ..new(&world, 60, Some("1h")) }));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    let first = world.all_messages().pop().unwrap().1;
+    assert_eq!(first.session, S);
+    assert_eq!(first.reply, world.session(S).reply, "a chat that is not there gets no answers");
+    // What ends sessions is not there yet; the row says what it would.
+    world
+        .store()
+        .write(|db, txn| {
+            let (key, row) = db.sessions.first(txn, ..)?.unwrap();
+            let status = hearth::model::session::SessionStatus::Archived;
+            db.sessions.put(txn, &key, &hearth::model::session::Session { status, ..row })?;
+            let (route, _) = db.sessions_by_route.first(txn, ..)?.unwrap();
+            db.sessions_by_route.delete(txn, &route)?;
+            db.sessions_by_agent.delete(txn, &(AgentId::new(1), S))?;
+            db.tasks.update(txn, &T, |task| task.running = None).map(drop)
+        })
+        .unwrap();
+    world.pass(Millis::minutes(60));
+    world.sweep();
+    let second = world.all_messages().pop().unwrap().1;
+    assert_ne!(second.session, S);
+    assert_eq!(world.session(second.session).name, hearth::model::session::SessionName::Maintenance);
+}

@@ -1,0 +1,259 @@
+//! Tasks through real processes: the commands of people, the daemon, the runner, and the agent's own tools.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::host::{Host, wait_for};
+use crate::tools::{call, done, json_of, results, with_cli};
+
+/// Local times are the same everywhere.
+fn host() -> Host {
+    let mut host = Host::with_echo();
+    host.env.push(("TZ".to_owned(), "America/New_York".to_owned()));
+    host
+}
+
+fn tasks(host: &Host, arguments: &[&str]) -> Value {
+    let mut all = vec!["tasks"];
+    all.extend(arguments);
+    all.push("--json");
+    json_of(host, &all)
+}
+
+fn slots(host: &Host, task: &str) -> Vec<Value> {
+    tasks(host, &["history", task])["slots"].as_array().unwrap().clone()
+}
+
+/// The outcomes of a task's times, the oldest first, once none of them is still to come.
+fn outcomes(host: &Host, task: &str, count: usize) -> Vec<String> {
+    wait_for(&format!("{count} times of {task} to be over"), || {
+        let all: Vec<String> =
+            slots(host, task).iter().rev().map(|slot| slot["outcome"].as_str().unwrap().to_owned()).collect();
+        (all.len() >= count && !all.contains(&"running".to_owned())).then_some(all)
+    })
+}
+
+fn millis(time: &Value) -> i64 {
+    time.as_i64().unwrap_or_else(|| hearth::model::Timestamp::parse(time.as_str().unwrap()).unwrap().millis())
+}
+
+/// A time so far from now, in UTC.
+fn after(wait: Duration) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    hearth::model::Timestamp::from_millis(i64::try_from((now + wait).as_millis()).unwrap()).to_string()
+}
+
+#[test]
+fn people_make_show_change_and_end_tasks_with_and_without_a_daemon() {
+    for daemon in [false, true] {
+        let mut host = host();
+        if daemon {
+            host.start();
+        }
+        let made =
+            tasks(&host, &["add", "main", "Water the plants", "--at", "2030-01-15T21:00", "--cron", "0 9 * * 1-5"]);
+        assert_eq!(
+            (&made["task"], &made["next"], &made["next_local"], &made["zone"]),
+            (
+                &json!("ta1"),
+                &json!("2030-01-16T02:00:00.000Z"),
+                &json!("Jan 15, 2030, 9:00 PM"),
+                &json!("America/New_York")
+            )
+        );
+        assert_eq!(
+            (&made["session"], &made["missed"], &made["overlap"]),
+            (&json!(null), &json!("once"), &json!("refuse"))
+        );
+        host.done(&["tasks", "add", "main", "Look", "--every", "90m", "--script", "-", "--missed", "all:3"], b"true\n");
+        let looked = tasks(&host, &["show", "ta2"]);
+        assert_eq!((&looked["recurrence"], &looked["script"]), (&json!("90m"), &json!("true\n")));
+        let changed = tasks(&host, &["set", "ta2", "--overlap", "queue", "--no-script", "--prompt", "Look again"]);
+        assert_eq!((&changed["overlap"], &changed["script"]), (&json!("queue"), &json!(null)));
+        assert_eq!(changed["next"], looked["next"], "what was not named stays");
+        assert_eq!(tasks(&host, &["pause", "ta1"])["state"], "paused");
+        assert_eq!(tasks(&host, &["resume", "ta1"])["state"], "active");
+        assert_eq!(tasks(&host, &["cancel", "ta1"])["state"], "cancelled");
+        let listed = |arguments: &[&str]| tasks(&host, arguments)["tasks"].as_array().unwrap().len();
+        assert_eq!((listed(&["list"]), listed(&["list", "--all"]), listed(&["list", "main"])), (1, 2, 1));
+        let table = host.done(&["tasks", "list"], b"");
+        assert!(table.contains("ta2") && table.contains("America/New_York") && table.contains("90m"), "{table}");
+        let status = host.status();
+        assert_eq!((&status["tasks"]["open"], &status["tasks"]["next"]), (&json!(1), &looked["next"]));
+        host.check();
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_says_why() {
+    let host = host();
+    for (arguments, code, words) in [
+        (&["add", "main", "x"][..], 2, "--at"),
+        (&["add", "main", "x", "--at", "nope"], 1, "nope"),
+        (&["add", "main", "x", "--at", "2030-02-30"], 1, "2030-02-30"),
+        (&["add", "main", "x", "--cron", "0 9 * *"], 1, "0 9 * *"),
+        (&["add", "main", "x", "--every", "90"], 1, "90"),
+        (&["add", "main", " ", "--every", "90m"], 1, "prompt"),
+        (&["add", "main", "x", "--every", "90m", "--cron", "* * * * *"], 2, "--cron"),
+        (&["add", "main", "x", "--every", "90m", "--missed", "all:0"], 2, "all:N"),
+        (&["add", "main", "x", "--every", "90m", "--overlap", "fork"], 2, "refuse or queue"),
+        (&["add", "main", "x", "--every", "90m", "--session", "se99"], 1, "se99"),
+        (&["add", "main", "x", "--every", "90m", "--chat", "telegram/9"], 1, "telegram/9"),
+        (&["add", "main", "x", "--every", "90m", "--script", "/nowhere"], 1, "/nowhere"),
+        (&["add", "nobody", "x", "--every", "90m"], 1, "nobody"),
+        (&["show", "ta9"], 1, "ta9"),
+        (&["history", "ta9"], 1, "ta9"),
+        (&["pause", "ta9"], 1, "ta9"),
+        (&["set", "ta9"], 1, "nothing"),
+        (&["pause", "9"], 2, "9"),
+    ] {
+        let mut all = vec!["tasks"];
+        all.extend(arguments);
+        let ended = host.run(&all, b"");
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
+    }
+    assert!(host.rows("tasks").is_empty());
+}
+
+#[test]
+fn a_task_runs_at_its_time_and_its_answer_goes_where_it_should() {
+    let mut host = host();
+    host.start();
+    // The agent is up by the time the task is due, so what is measured is the schedule.
+    host.inject("m1", "hello");
+    host.wait_said(1);
+    let at = after(Duration::from_secs(2));
+    let made = tasks(&host, &["add", "main", "Say hi", "--at", &at, "--session", "se1", "--chat", "telegram/123"]);
+    assert_eq!(made["session"], "se1");
+    let said = host.wait_said(2);
+    assert!(said.contains(&"echo: Say hi".to_owned()), "{said:?}");
+    assert_eq!(outcomes(&host, "ta1", 1), ["done"]);
+    let slot = slots(&host, "ta1").remove(0);
+    assert_eq!(slot["slot"].as_str(), Some(at.as_str()));
+    let row = host.rows("outbound").into_iter().find(|row| row["value"]["text"] == "echo: Say hi").unwrap();
+    assert_eq!(row["value"]["to"]["platform_id"], "123");
+    let late = millis(&row["value"]["stored"]) - millis(&slot["slot"]);
+    eprintln!("answered {late} ms after its time");
+    // A second on a machine of its own; others share this one.
+    assert!((0..5_000).contains(&late), "{late} ms");
+    let message = slot["message"].as_str().unwrap();
+    let why = host.done(&["why", message], b"");
+    assert!(why.contains("ta1") && why.contains(&at), "{why}");
+    assert_eq!(tasks(&host, &["show", "ta1"])["state"], "done");
+    host.check();
+}
+
+#[test]
+fn a_script_says_whether_the_agent_is_woken() {
+    let mut host = host();
+    host.start();
+    for (prompt, script, expected) in [
+        ("quiet", "echo '{\"wakeAgent\": false}'", "gated"),
+        ("broken", "echo oh dear >&2; exit 3", "script_failed"),
+        ("woken\n!prompt", "pwd >&2; echo log; echo '{\"wakeAgent\": true, \"data\": {\"found\": 4217}}'", "done"),
+    ] {
+        let made = host.done(
+            &["tasks", "add", "main", prompt, "--every", "1d", "--chat", "telegram/123", "--script", "-", "--json"],
+            script.as_bytes(),
+        );
+        let made: Value = serde_json::from_str(&made).unwrap();
+        let id = made["task"].as_str().unwrap();
+        assert_eq!(tasks(&host, &["run", id])["next"], made["next"], "the series stays as it is");
+        assert_eq!(outcomes(&host, id, 1), [expected], "{prompt}");
+    }
+    let broken = slots(&host, "ta2").remove(0);
+    assert!(broken["words"].as_str().unwrap().contains("exit status: 3: oh dear"), "{broken}");
+    let said = host.said().join("\n");
+    assert!(!said.contains("quiet") && !said.contains("broken") && said.contains("4217"), "{said}");
+    host.check();
+}
+
+#[test]
+fn a_script_that_fails_again_and_again_is_told() {
+    let mut host = host();
+    host.start();
+    host.done(&["tasks", "add", "main", "x", "--every", "1d", "--chat", "telegram/123", "--script", "-"], b"exit 7");
+    for run in 1..=4 {
+        host.done(&["tasks", "run", "ta1"], b"");
+        outcomes(&host, "ta1", run);
+    }
+    let told: Vec<String> = host.said().into_iter().filter(|text| text.contains("ta1")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("exit status: 7") && told[0].contains("hearth tasks history ta1"), "{told:?}");
+    let warnings = host.status()["warnings"].to_string();
+    assert!(warnings.contains("task ta1 of main failed 4 times in a row"), "{warnings}");
+}
+
+#[test]
+fn a_turn_that_fails_is_told_as_the_tasks_and_the_series_goes_on() {
+    let mut host = host();
+    host.start();
+    host.done(&["tasks", "add", "main", "!fail no model", "--every", "1d", "--chat", "telegram/123"], b"");
+    host.done(&["tasks", "run", "ta1"], b"");
+    assert_eq!(outcomes(&host, "ta1", 1), ["failed"]);
+    let said = host.said();
+    assert!(said.iter().any(|text| text.starts_with("Your scheduled task ta1 failed: no model")), "{said:?}");
+    assert_eq!(tasks(&host, &["show", "ta1"])["state"], "active");
+}
+
+#[test]
+fn a_daemon_that_is_killed_runs_a_task_once() {
+    let mut host = host();
+    host.start();
+    let at = after(Duration::from_millis(300));
+    host.done(&["tasks", "add", "main", "!sleep 1s\nonly once", "--at", &at, "--chat", "telegram/123"], b"");
+    wait_for("the task to run", || slots(&host, "ta1").first().filter(|slot| slot["outcome"] == "running").map(drop));
+    host.kill();
+    host.start();
+    assert_eq!(outcomes(&host, "ta1", 1), ["done"]);
+    host.wait_settled();
+    let said: Vec<String> = host.said().into_iter().filter(|text| text.contains("only once")).collect();
+    assert_eq!((said.len(), host.rows("fires").len()), (1, 1), "{said:?}");
+    host.check();
+}
+
+#[test]
+fn the_agent_keeps_its_own_tasks() {
+    let Some((host, api)) = with_cli() else { return };
+    let script = [
+        call(
+            "schedule_task",
+            &json!({"prompt": "Water the plants", "processAfter": "2030-01-15T21:00:00Z", "recurrence": "0 9 * * 1-5"}),
+        ),
+        call("schedule_task", &json!({"prompt": "x", "processAfter": "nope"})),
+        call("schedule_task", &json!({"processAfter": "2030-01-15"})),
+        call("list_tasks", &json!({})),
+        call("pause_task", &json!({"taskId": "ta1"})),
+        call("list_tasks", &json!({"status": "paused"})),
+        call("resume_task", &json!({"taskId": "ta1"})),
+        call("update_task", &json!({"taskId": "ta1"})),
+        call("update_task", &json!({"taskId": "ta1", "prompt": "Water them well"})),
+        call("cancel_task", &json!({"taskId": "ta1"})),
+        call("list_tasks", &json!({})),
+        "[[say that is all]]".to_owned(),
+    ];
+    host.inject("m1", &script.join(" "));
+    wait_for("the answer", || host.said().contains(&"that is all".to_owned()).then_some(()));
+    let told = results(&api);
+    assert_eq!(told[0], done("Task scheduled (id: ta1, runs at: 2030-01-15T21:00:00.000Z, recurrence: 0 9 * * 1-5)"));
+    assert!(told[1].1 && told[1].0.starts_with("Error: invalid processAfter: nope"), "{:?}", told[1]);
+    assert_eq!(told[2], ("Error: prompt and processAfter are required".to_owned(), true));
+    let line =
+        |state: &str| format!("- ta1 [{state}] at=2030-01-15T21:00:00.000Z recur=0 9 * * 1-5 → Water the plants");
+    assert_eq!(told[3], done(&line("pending")));
+    assert_eq!(told[4], done("Task pause requested: ta1"));
+    assert_eq!(told[5], done(&line("paused")));
+    assert_eq!(told[6], done("Task resume requested: ta1"));
+    assert_eq!(told[7], ("Error: at least one field to update is required".to_owned(), true));
+    assert_eq!(told[8], done("Task update requested: ta1"));
+    assert_eq!(told[9], done("Task cancellation requested: ta1"));
+    assert_eq!(told[10], done("No tasks found."));
+    let shown = tasks(&host, &["show", "ta1"]);
+    assert_eq!(
+        (&shown["state"], &shown["prompt"], &shown["made_in"]),
+        (&json!("cancelled"), &json!("Water them well"), &json!("se1"))
+    );
+    host.check();
+}
