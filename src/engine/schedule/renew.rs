@@ -74,7 +74,7 @@ fn take_back_skips(
     id: TaskId,
     (series, now): (&Series, Timestamp),
 ) -> Result<BTreeSet<Timestamp>> {
-    let (least, most) = (Timestamp::from_millis(i64::MIN), Timestamp::from_millis(i64::MAX));
+    let most = Timestamp::from_millis(i64::MAX);
     let mut used = BTreeSet::new();
     let later = (id, now.plus(Millis::new(1)))..=(id, most);
     for (key, fire) in cx.db.fires.collect_range(txn, later, FIRES_MAX)? {
@@ -83,9 +83,12 @@ fn take_back_skips(
             _ => drop(used.insert(key.1)),
         }
     }
-    let Some((key, fire)) = cx.db.fires.last(txn, (id, least)..=(id, now))? else { return Ok(used) };
-    let FireOutcome::Skipped { reason, until, .. } = fire.outcome else { return Ok(used) };
-    if until > now {
+    // The run that reaches beyond now need not be the last record before it: slots within it may have been used.
+    for (key, fire) in cx.db.fires.collect_last(txn, &id, FIRES_MAX)? {
+        let FireOutcome::Skipped { reason, until, .. } = fire.outcome else { continue };
+        if key.1 > now || until <= now {
+            continue;
+        }
         let passed = series.passed(key.1, now, 1);
         let until = passed.newest.last().copied().unwrap_or(key.1);
         let count = passed.before.map_or(Some(1), |run| run.count.map(|count| count.saturating_add(1)));

@@ -94,10 +94,9 @@ impl Series {
 
     /// The first slot after what was looked at that was not used.
     fn next(&self, used: &BTreeSet<i64>, zone: Tz) -> Option<i64> {
-        if let Some(floor) = self.floor.filter(|floor| *floor > self.cursor && !used.contains(floor)) {
-            if self.kind == Kind::Once || self.anchor == floor {
-                return Some(floor);
-            }
+        let floor = self.floor.filter(|floor| *floor > self.cursor && !used.contains(floor));
+        if let Some(floor) = floor.filter(|floor| self.kind == Kind::Once || self.anchor == *floor) {
+            return Some(floor);
         }
         let from = self.floor.map_or(self.cursor, |floor| floor.max(self.cursor));
         let free = |days: i64| {
@@ -131,7 +130,8 @@ impl Sim {
             .enumerate()
             .map(|(n, zone)| format!("[[agents]]\nfolder = \"z{n}\"\ntimezone = \"{zone}\"\n"))
             .collect();
-        world.apply(&agents);
+        // What became of every slot is asked for in the end.
+        world.apply(&format!("[retention]\njournal = \"forever\"\n{agents}"));
         world.settle();
         let now = world.now().wall.millis();
         let mut clock_changes: Vec<i64> =
@@ -253,7 +253,7 @@ impl Sim {
     fn until_due(&mut self) {
         let now = self.now();
         let due = self.world.read(|db, txn| Ok(db.tasks_due.first(txn, ..)?.map(|((at, _), ())| at.millis())));
-        let most = self.to_clock_change(20 * DAY);
+        let most = self.until_clock_change(20 * DAY);
         let length = due.map_or(HOUR, |due| (due - now).clamp(0, most)) + self.below(3) * 700;
         self.world.pass(Millis::new(u64::try_from(length).unwrap()));
         self.sweep();
@@ -262,13 +262,13 @@ impl Sim {
     fn pass(&mut self) {
         let most = *self.pick(&[MINUTE, 3 * HOUR, 30 * HOUR, 6 * DAY]);
         let length = self.below(most);
-        let length = self.to_clock_change(length);
+        let length = self.until_clock_change(length);
         self.world.pass(Millis::new(u64::try_from(length).unwrap()));
         self.sweep();
     }
 
     /// Not further than just before or after the next change of anybody's clocks.
-    fn to_clock_change(&mut self, length: i64) -> i64 {
+    fn until_clock_change(&mut self, length: i64) -> i64 {
         let (now, around) = (self.now(), (self.below(5) - 2) * 20 * MINUTE);
         let next = self.clock_changes.iter().map(|at| at + around).find(|at| *at > now);
         next.map_or(length, |next| length.min(next - now))
