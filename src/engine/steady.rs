@@ -59,7 +59,7 @@ mod tests {
             (moment(1_000, 4, 30), true),
             (moment(1_024, 4, 30), true),
             (moment(1_025, 4, 30), false),
-            (moment(1_025, 4, 89), true), // within a day of what passed awake
+            (moment(1_025, 4, 89), false), // a minute more than a day beyond what passed awake
             (moment(9_000, 4, 89), false),
             (moment(9_000, 4, 90), true),
             (moment(10, 4, 31), true), // back is never too early

@@ -14,7 +14,6 @@ use crate::world::{ONE, World, event, inbound};
 
 const T: TaskId = TaskId::new(1);
 const S: SessionId = SessionId::new(1);
-const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// A task of the first agent: once after so many seconds, or again and again.
 pub(crate) fn new(world: &World, after: u64, every: Option<&str>) -> NewTask {
@@ -137,10 +136,10 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
     world.put(done);
     world.settle();
     assert!(matches!(outcomes(&world)[..], [FireOutcome::Done(_)]));
-    world.step_clock(29 * DAY_MS);
+    world.pass(Millis::days(29));
     world.sweep();
     assert_eq!(outcomes(&world).len(), 1);
-    world.step_clock(2 * DAY_MS);
+    world.pass(Millis::days(2));
     for _ in 0..3 {
         world.sweep();
     }

@@ -46,7 +46,7 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
         env,
         option::of(name()),
         select(vec![Trust::Main, Trust::Trusted, Trust::Untrusted]),
-        vec(name(), 0..2),
+        vec(name().prop_map(|tool| tool.replace(',', "_")), 0..2),
         0..1_000_u32,
         (1..1_000_u32, sight()),
     )
