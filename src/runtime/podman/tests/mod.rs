@@ -34,7 +34,8 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The socket of the Podman to test with.
 fn socket() -> Option<String> {
-    let socket = std::env::var("HEARTH_TEST_PODMAN").ok();
+    // What starts and stops the service is set only by the script that also makes the image these tests need.
+    let socket = std::env::var("HEARTH_TEST_SERVICE").and_then(|_| std::env::var("HEARTH_TEST_PODMAN")).ok();
     if socket.is_none() {
         eprintln!("SKIPPED: no Podman; run tests/podman.sh DIR -- cargo test -p hearth --lib podman");
     }
