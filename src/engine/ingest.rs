@@ -9,7 +9,7 @@ use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::journal::Event;
-use crate::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Said};
+use crate::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Said, Target};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::model::task::Gated;
 use crate::state::Write;
@@ -261,6 +261,14 @@ impl Intake {
         notice::message_failed(cx, txn, of, error, &mut self.effects)
     }
 
+    /// Whether an answer of scheduled work has nobody to go to: it is kept, and nothing has failed.
+    fn is_for_nobody(&self, cx: &Cx<'_>, txn: &Write<'_>, said: &Said) -> Result<bool> {
+        let (Target::Reply, None, Some(seq)) = (&said.to, &said.request, said.in_reply_to) else { return Ok(false) };
+        let Some((_, message)) = messages::at(cx, txn, self.session, seq)? else { return Ok(false) };
+        let session = sessions::load(cx, txn, self.session)?;
+        Ok(message.slot.is_some() && message.reply.is_none() && session.is_some_and(|row| row.reply.is_none()))
+    }
+
     /// Takes in the answers an end names: those on their way, and the reasons of those that cannot be taken in.
     fn answers(
         &mut self,
@@ -271,6 +279,9 @@ impl Intake {
         let (mut said, mut trouble) = (Vec::new(), Vec::new());
         for answer in answers {
             match answer {
+                Answer::Read(text) if self.is_for_nobody(cx, txn, &text)? => {
+                    outbox::abandon(cx, txn, self.session, &text)?;
+                }
                 Answer::Read(text) => {
                     let accepted = outbox::accept(cx, txn, (self.session, &text), &mut self.effects)?;
                     if text.request.is_some() {

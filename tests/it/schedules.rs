@@ -3,13 +3,13 @@
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;
 use hearth::model::id::{AgentId, SessionId, TaskId};
-use hearth::model::mailbox::Collection;
+use hearth::model::mailbox::{Collection, Target};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
 use hearth::model::{Input, Millis};
 
-use crate::world::outside::{claim, end};
+use crate::world::outside::{claim, end, said};
 use crate::world::{ONE, World, event, inbound};
 
 const T: TaskId = TaskId::new(1);
@@ -144,6 +144,24 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
         world.sweep();
     }
     assert_eq!((outcomes(&world).len(), world.read(|db, txn| db.tasks.len(txn))), (0, 0));
+    world.assert_sound();
+}
+
+/// What an agent says at the end of work that belongs to no conversation is kept; that nobody hears it is no failure.
+#[test]
+fn an_answer_for_nobody_is_no_failure() {
+    let mut world = World::of(ONE);
+    world.put(add(new(&world, 60, None)));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    world.settle();
+    let session = SessionId::new(1);
+    let number = world.session(session).live.unwrap();
+    let answer = said(3, number, Some(2), Target::Reply);
+    let done = world.outside.write(session, vec![claim(2, number), end(2, number, vec![answer])]);
+    world.put(done);
+    world.settle();
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Done(_)]), "{:?}", outcomes(&world));
     world.assert_sound();
 }
 
