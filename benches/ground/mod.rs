@@ -9,7 +9,7 @@ use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::input::Input;
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::session::{Route, Session, SessionName, SessionStatus};
+use hearth::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
 use hearth::model::time::{Awake, Moment, Timestamp};
 use hearth::state::{self, Options, RouteKey, Store};
 
@@ -108,7 +108,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                 db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
                 db.sessions_by_agent.put(txn, &(agent, id), &())?;
                 db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
-                let session = Session {
+                let session = Session::Chat(ChatSession {
                     agent,
                     route,
                     name: SessionName::Default,
@@ -125,7 +125,8 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                     context_version: 1,
                     created: at,
                     active: at,
-                };
+                });
+                db.recency.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
                 db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
             }
             Ok::<_, state::Error>(())

@@ -121,13 +121,11 @@ fn shown(db: &Tables, txn: &Read<'_>, id: QuestionId, row: Question) -> Result<Q
         }
         QuestionState::Expired { why, .. } => ("expired", None, None, Some(why)),
     };
-    let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &row.session)?;
-    let session = db.sessions.require(txn, &(fingerprint, discriminator, row.session))?;
     let option = |option: crate::model::card::CardOption| OptionJson { label: option.label, value: option.value };
     Ok(QuestionJson {
         question: id.to_string(),
         state,
-        agent: rows::folder(db, txn, session.agent)?,
+        agent: rows::folder_of_session(db, txn, row.session)?,
         session: row.session.to_string(),
         chat: format!("{}/{}", row.to.channel, row.to.platform_id),
         thread: row.to.thread.map(|thread| thread.to_string()),

@@ -3,7 +3,7 @@
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::Chat;
 use crate::model::id::{AgentId, ChatId, SessionId};
-use crate::model::session::Session;
+use crate::model::session::{ChatSession, Session};
 use crate::state::{self, ForeignKey, Read, Tables};
 
 /// An agent's folder; its id if the row is gone.
@@ -11,10 +11,18 @@ pub(super) fn folder(db: &Tables, txn: &Read<'_>, id: AgentId) -> Result<String,
     Ok(db.agents.get(txn, &id)?.map_or_else(|| id.to_string(), |agent| agent.folder.to_string()))
 }
 
-/// A session.
-pub(super) fn session(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<Session>, state::Error> {
+/// The folder of the agent whose session it is.
+pub(super) fn folder_of_session(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<String, state::Error> {
+    match session(db, txn, id)? {
+        Some(session) => folder(db, txn, session.agent),
+        None => Ok(id.to_string()),
+    }
+}
+
+/// A session of an agent.
+pub(super) fn session(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ChatSession>, state::Error> {
     let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &id)? else { return Ok(None) };
-    db.sessions.get(txn, &(fingerprint, discriminator, id))
+    Ok(db.sessions.get(txn, &(fingerprint, discriminator, id))?.and_then(Session::chat))
 }
 
 /// A chat as people refer to it.

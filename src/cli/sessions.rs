@@ -11,7 +11,7 @@ use crate::config::Paths;
 use crate::model::entity::ProviderKind;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
-use crate::model::session::{Route, Session, SessionStatus};
+use crate::model::session::{ChatSession, Route, Session, SessionStatus};
 use crate::socket::change::EditJson;
 use crate::state::{self, Read, Reader, Tables};
 
@@ -178,7 +178,7 @@ fn reset(reader: &Reader, which: &str) -> Result<Vec<EditJson>, Failure> {
 fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJson>, state::Error> {
     let mut all = Vec::new();
     for row in db.sessions.iter(txn)? {
-        let ((_, _, id), session) = row?;
+        let ((_, _, id), Session::Chat(session)) = row? else { continue };
         let shape = shape(db, txn, (id, &session))?;
         if agent.is_none_or(|agent| agent == shape.agent) {
             all.push((session.active, shape));
@@ -188,7 +188,7 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJ
     Ok(all.into_iter().map(|(_, shape)| shape).collect())
 }
 
-fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &Session)) -> Result<SessionJson, state::Error> {
+fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &ChatSession)) -> Result<SessionJson, state::Error> {
     let chat = |id| {
         let chat = db.chats.get(txn, &id)?;
         Ok::<_, state::Error>(chat.map_or_else(|| id.to_string(), |c| format!("{}/{}", c.channel, c.platform_id)))
@@ -220,7 +220,7 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &Session)) -> R
     })
 }
 
-fn provider(db: &Tables, txn: &Read<'_>, session: &Session) -> Result<ProviderKind, state::Error> {
+fn provider(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<ProviderKind, state::Error> {
     match session.provider {
         Some(provider) => Ok(provider),
         None => Ok(db.agents.get(txn, &session.agent)?.map_or(ProviderKind::Echo, |agent| agent.settings.provider)),

@@ -12,7 +12,7 @@ use crate::contracts::transcript::{self, Found, Usage};
 use crate::contracts::{Error, memory};
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
-use crate::model::session::{Session, SessionStatus};
+use crate::model::session::{ChatSession, Session, SessionStatus};
 use crate::state::{self, Read, Reader, Tables};
 
 /// Longest line of a transcript that is shown.
@@ -243,10 +243,10 @@ fn bytes(paths: &Paths, session: SessionId, folder: &Folder) -> Result<u64, Erro
     })
 }
 
-fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Session)>, state::Error> {
+fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, ChatSession)>, state::Error> {
     let mut all = Vec::new();
     for row in db.sessions.iter(txn)? {
-        let ((_, _, id), session) = row?;
+        let ((_, _, id), Session::Chat(session)) = row? else { continue };
         if let Some(agent) = db.agents.get(txn, &session.agent)? {
             all.push((id, agent.folder, session));
         }

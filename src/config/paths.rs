@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use super::env;
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
-use crate::model::session::Fingerprint;
+use crate::model::workspace::Fingerprint;
 
 /// Longest path of a Unix socket on Linux (`sun_path` without its final NUL). macOS has 103, and a longer one fails there
 /// with an error of the system.

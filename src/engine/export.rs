@@ -10,7 +10,7 @@ use crate::model::effect::{
 use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
-use crate::model::session::Session;
+use crate::model::session::ChatSession;
 use crate::state::{Read, Tables, Write};
 
 /// Messages of one session that lie in its mailbox at once; further ones follow when these are done.
@@ -28,7 +28,7 @@ pub(super) struct Of<'a> {
     /// Which.
     pub(super) id: SessionId,
     /// The session.
-    pub(super) session: &'a Session,
+    pub(super) session: &'a ChatSession,
     /// Its agent.
     pub(super) agent: &'a Agent,
 }
@@ -126,7 +126,7 @@ fn message_of(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<ExportedMess
 pub(super) fn peek(
     db: &Tables,
     txn: &Read<'_>,
-    (id, session): (SessionId, &Session),
+    (id, session): (SessionId, &ChatSession),
 ) -> Result<(ContextView, Vec<ExportedMessage>)> {
     let agent = db.agents.require(txn, &session.agent)?;
     let kept = usize::try_from(agent.settings.max_prompt_messages).unwrap_or(usize::MAX);

@@ -143,7 +143,7 @@ fn leave(
         attachments: Vec::new(),
     };
     let body = messages::insert_body(cx, txn, &body)?;
-    let (row, seq) = sessions::update(cx, txn, session, crate::model::session::Session::take_seq)?;
+    let (row, seq) = sessions::update(cx, txn, session, crate::model::session::ChatSession::take_seq)?;
     let new = NewMessage { session, agent: row.agent, seq, body, trigger, reply: row.reply, from: None, slot: None };
     messages::insert(cx, txn, new)
 }

@@ -13,7 +13,7 @@ use crate::model::journal::Event;
 use crate::model::mailbox::{Said, Target};
 use crate::model::message::Message;
 use crate::model::request::Wish;
-use crate::model::session::Session;
+use crate::model::session::ChatSession;
 use crate::state::{ForeignKey, Text, Write};
 
 /// What became of something an agent said.
@@ -144,7 +144,7 @@ fn plan(
 fn edit(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    session: (SessionId, &Session),
+    session: (SessionId, &ChatSession),
     change: (To, u64),
 ) -> Result<std::result::Result<Plan, String>> {
     Ok(acts::resolve(cx, txn, session, change)?.map(|(to, act)| Plan::Deliver(to, act)))
@@ -278,7 +278,7 @@ fn number_problem(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, number: u64)
 fn resolve_target(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    session: &Session,
+    session: &ChatSession,
     question: Option<&Message>,
     target: &Target,
 ) -> Result<std::result::Result<Place, String>> {

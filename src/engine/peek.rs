@@ -3,7 +3,7 @@
 use super::{Result, export};
 use crate::model::effect::{ContextView, ExportedMessage};
 use crate::model::id::SessionId;
-use crate::model::session::Session;
+use crate::model::session::ChatSession;
 use crate::state::{Read, Tables};
 
 /// The context and the messages of a session's next turn as things are now. Context that would be capped is left out, and
@@ -14,7 +14,7 @@ use crate::state::{Read, Tables};
 pub fn peek(
     db: &Tables,
     txn: &Read<'_>,
-    (id, session): (SessionId, &Session),
+    (id, session): (SessionId, &ChatSession),
 ) -> Result<(ContextView, Vec<ExportedMessage>)> {
     export::peek(db, txn, (id, session))
 }

@@ -9,7 +9,7 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::{Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::report::Action;
-use crate::model::session::{Session, SessionStatus};
+use crate::model::session::{ChatSession, SessionStatus};
 use crate::state::Write;
 
 /// Ends the incarnations of an agent that live, at once: what they work on is given back and costs no try. Only the next
@@ -74,7 +74,12 @@ pub(super) fn provider(
     changed(cx, txn, (id, &row), after)
 }
 
-fn changed(cx: &Cx<'_>, txn: &mut Write<'_>, (id, row): (SessionId, &Session), after: &mut Aftermath) -> Result<Made> {
+fn changed(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, row): (SessionId, &ChatSession),
+    after: &mut Aftermath,
+) -> Result<Made> {
     if row.failed_starts > 0 {
         sessions::update(cx, txn, id, |row| (row.failed_starts, row.start_after) = (0, None))?;
     }
@@ -84,7 +89,7 @@ fn changed(cx: &Cx<'_>, txn: &mut Write<'_>, (id, row): (SessionId, &Session), a
     Ok(Ok(vec![report(format!("session {id}"), Action::Updated)]))
 }
 
-fn find(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<std::result::Result<Session, String>> {
+fn find(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<std::result::Result<ChatSession, String>> {
     Ok(match sessions::load(cx, txn, id)? {
         Some(row) if row.status == SessionStatus::Active => Ok(row),
         Some(_) => Err(format!("session {id} is archived: its agent was removed")),

@@ -4,10 +4,9 @@ use super::{Cx, Result};
 use crate::model::address::Address;
 use crate::model::entity::{Folder, SessionMode};
 use crate::model::id::{AgentId, ChatId, SessionId};
-use crate::model::session::{
-    Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Workspace, WorkspaceKey,
-};
-use crate::state::{self, RouteKey, Write};
+use crate::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
+use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
+use crate::state::{self, Digest, RouteKey, Write};
 
 /// The session of an agent for a route when a message arrives for it: its last number is the message's. It is made if
 /// there is none; answers of a new one go to the chat it begins in, and to its thread only if that is all it is about.
@@ -17,7 +16,7 @@ pub(super) fn arrive(
     agent: AgentId,
     route: Route,
     source: &Address,
-) -> Result<(SessionId, Session)> {
+) -> Result<(SessionId, ChatSession)> {
     let by_route = (agent, RouteKey::from(&route));
     if let Some(id) = cx.db.sessions_by_route.get(txn, &by_route)? {
         let (session, _) = update(cx, txn, id, |session| {
@@ -37,7 +36,7 @@ pub(super) fn arrive_in(
     txn: &mut Write<'_>,
     agent: AgentId,
     session: Option<SessionId>,
-) -> Result<(SessionId, Session)> {
+) -> Result<(SessionId, ChatSession)> {
     let newest = cx.db.sessions_by_agent.collect_last(txn, &agent, 1)?;
     match session.or_else(|| newest.first().map(|((_, id), ())| *id)) {
         Some(id) => {
@@ -52,7 +51,11 @@ pub(super) fn arrive_in(
 }
 
 /// As [`arrive`], for work that belongs to no conversation: an agent has one session for it, which has no chat.
-pub(super) fn arrive_for_maintenance(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<(SessionId, Session)> {
+pub(super) fn arrive_for_maintenance(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+) -> Result<(SessionId, ChatSession)> {
     if let Some(id) = cx.db.maintenance_sessions.get(txn, &agent)? {
         let (session, _) = update(cx, txn, id, |session| {
             session.active = cx.now.wall;
@@ -72,7 +75,7 @@ fn make(
     agent: AgentId,
     route: Route,
     reply: Option<Address>,
-) -> Result<(SessionId, Session)> {
+) -> Result<(SessionId, ChatSession)> {
     let by_route = (agent, RouteKey::from(&route));
     let (id, session) = store(cx, txn, (agent, SessionName::Default), route, reply)?;
     cx.db.sessions_by_route.put(txn, &by_route, &id)?;
@@ -87,10 +90,10 @@ fn store(
     (agent, name): (AgentId, SessionName),
     route: Route,
     reply: Option<Address>,
-) -> Result<(SessionId, Session)> {
+) -> Result<(SessionId, ChatSession)> {
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
-    let mut session = Session {
+    let mut session = ChatSession {
         agent,
         route,
         name,
@@ -110,25 +113,40 @@ fn store(
     };
     session.take_seq();
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
-    cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
+    let row = Session::Chat(session.clone());
+    cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
+    cx.db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
     Ok((id, session))
 }
 
-/// A session by its id.
-pub(super) fn load(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<Option<Session>> {
+/// A session of an agent by its id.
+pub(super) fn load(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<Option<ChatSession>> {
     let Some((fingerprint, discriminator)) = cx.db.sessions_by_id.get(txn, &id)? else { return Ok(None) };
-    cx.db.sessions.require(txn, &(fingerprint, discriminator, id)).map(Some)
+    cx.db.sessions.require(txn, &(fingerprint, discriminator, id)).map(Session::chat)
 }
 
-/// Changes a session that is known to exist.
+/// Changes a session of an agent that is known to exist.
 pub(super) fn update<T>(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     id: SessionId,
-    change: impl FnOnce(&mut Session) -> T,
-) -> Result<(Session, T)> {
+    change: impl FnOnce(&mut ChatSession) -> T,
+) -> Result<(ChatSession, T)> {
     let (fingerprint, discriminator) = cx.db.sessions_by_id.require(txn, &id)?;
-    cx.db.sessions.update(txn, &(fingerprint, discriminator, id), change)
+    let (row, changed) = cx.db.sessions.update(txn, &(fingerprint, discriminator, id), |row| {
+        let before = row.recency();
+        let said = if let Session::Chat(chat) = row { Some(change(chat)) } else { None };
+        said.map(|said| (said, before))
+    })?;
+    let recency = row.recency();
+    let Some(((said, before), chat)) = changed.zip(row.chat()) else {
+        return Err(state::Error::Missing { table: cx.db.sessions.name(), key: format!("{id} as an agent's session") });
+    };
+    if before != recency {
+        cx.db.recency.delete(txn, &(fingerprint, discriminator, before, id))?;
+        cx.db.recency.put(txn, &(fingerprint, discriminator, recency, id), &())?;
+    }
+    Ok((chat, said))
 }
 
 /// How the messages of a chat share sessions: where groups have threads, each has its own, unless the agent has one
@@ -160,10 +178,16 @@ pub(super) fn make_workspace(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, f
     let key = free_key(cx, txn, fingerprint)?;
     let workspace = Workspace {
         path: format!("groups/{folder}").into_bytes(),
+        former_paths: Vec::new(),
         agent: Some(agent),
         witness: None,
+        project: None,
+        replaced: None,
+        current: None,
         created: cx.now.wall,
     };
+    let (fingerprint, discriminator) = key;
+    cx.db.workspaces_by_path.put(txn, &(Digest::of(&workspace.path), fingerprint, discriminator), &())?;
     cx.db.workspaces.put(txn, &key, &workspace)?;
     cx.db.workspaces_by_agent.put(txn, &agent, &key)
 }

@@ -4,14 +4,14 @@ use super::{Cx, Result};
 use crate::model::configure::Settings;
 use crate::model::entity::{Agent, AgentSettings, ProviderKind};
 use crate::model::incarnation::SpecDigest;
-use crate::model::session::Session;
+use crate::model::session::ChatSession;
 use crate::state::{Read, Tables, Write};
 
 /// The digest for a session's next incarnation, and the image that was configured for it.
 pub(super) fn of(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    (session, agent): (&Session, &Agent),
+    (session, agent): (&ChatSession, &Agent),
 ) -> Result<(SpecDigest, Option<String>)> {
     let installation = cx.db.settings.get(txn, &())?.unwrap_or_default();
     Ok((digest(session.into(), &agent.settings, &installation), installation.image))
@@ -41,8 +41,8 @@ struct Own {
     epoch: u32,
 }
 
-impl From<&Session> for Own {
-    fn from(session: &Session) -> Self {
+impl From<&ChatSession> for Own {
+    fn from(session: &ChatSession) -> Self {
         Self { provider: session.provider, epoch: session.epoch }
     }
 }

@@ -8,7 +8,7 @@ use crate::model::effect::Effect;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, StopReason};
 use crate::model::policy::Policy;
-use crate::model::session::Session;
+use crate::model::session::ChatSession;
 use crate::model::time::{Awake, Millis};
 use crate::state::Write;
 
@@ -69,7 +69,7 @@ pub(super) fn forgive(cx: &Cx<'_>, txn: &mut Write<'_>, agents: &BTreeSet<AgentI
 }
 
 /// Whether a session may be started now. A point of an earlier run of the daemon is over.
-pub(super) fn may_start(session: &Session, now: Awake) -> bool {
+pub(super) fn may_start(session: &ChatSession, now: Awake) -> bool {
     session.start_after.is_none_or(|after| after <= now)
 }
 

@@ -6,7 +6,7 @@ use super::{Cx, Result, again, export, places, sessions, spec, starts};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, Phase};
-use crate::model::session::{Session, SessionStatus};
+use crate::model::session::{ChatSession, SessionStatus};
 use crate::state::Write;
 
 /// Does what a session's due messages need: export to a live incarnation, start of a new one, or nothing while one is
@@ -132,7 +132,7 @@ enum Wake {
     Launch,
 }
 
-fn decide(session: &Session, incarnation: Option<&Incarnation>, removed: bool) -> Wake {
+fn decide(session: &ChatSession, incarnation: Option<&Incarnation>, removed: bool) -> Wake {
     if removed || session.status != SessionStatus::Active {
         return Wake::Nothing;
     }
@@ -220,7 +220,7 @@ mod tests {
     fn a_session_has_one_incarnation_at_a_time() {
         let at = Timestamp::from_millis(0);
         let awake = Awake::new(1, 0);
-        let session = |live, status| Session {
+        let session = |live, status| ChatSession {
             agent: AgentId::new(1),
             route: Route::AgentShared,
             name: SessionName::Default,

@@ -107,6 +107,8 @@ numeric_ids! {
     JournalId = "jo";
     /// A skip summary.
     SkipId = "sk";
+    /// A change of a workspace session: says only which was first.
+    ChangeId = "wc";
 }
 
 /// A text that is not an id of the expected kind.

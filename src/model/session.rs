@@ -1,4 +1,4 @@
-//! Workspaces and the sessions that live in them.
+//! Sessions: conversations of agents in chats, and those of programs and people in directories.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,72 +6,7 @@ use super::address::{Address, ForeignId};
 use super::entity::ProviderKind;
 use super::id::{AgentId, ChatId, SessionId};
 use super::time::{Awake, Timestamp};
-
-/// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
-/// of collisions: the discriminator beside it tells colliding workspaces apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Fingerprint(u64);
-
-/// Tells workspaces with equal fingerprints apart, in the order of their arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Discriminator(pub u16);
-
-/// Key of a workspace.
-pub type WorkspaceKey = (Fingerprint, Discriminator);
-
-/// Key of a session: the workspace it lives in, and its id.
-pub type SessionKey = (Fingerprint, Discriminator, SessionId);
-
-impl Fingerprint {
-    /// Hashes a path as text. Bytes that are no UTF-8 count as U+FFFD, which is why the workspace keeps the raw path.
-    #[must_use]
-    pub fn of_path(path: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(path);
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |state, byte| {
-            (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        Self(hash)
-    }
-
-    /// From the number in a key.
-    #[must_use]
-    pub const fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// The number in a key.
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// What identifies a directory beyond its path, to notice that it was moved, copied or replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Witness {
-    /// Random text that is also kept in a file inside the directory.
-    pub token: String,
-}
-
-/// A directory with sessions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Workspace {
-    /// Canonical path, raw bytes. For an agent group's folder: relative to the data directory, so that the data directory
-    /// can be moved and restored.
-    pub path: Vec<u8>,
-    /// The agent whose folder it is.
-    pub agent: Option<AgentId>,
-    /// What the directory looked like when it was adopted.
-    pub witness: Option<Witness>,
-    /// When it was first seen.
-    pub created: Timestamp,
-}
+use super::workspace::WorkspaceKey;
 
 /// What a session is for: the key under which it is found again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -115,7 +50,7 @@ impl SessionName {
 
 /// One conversation of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct ChatSession {
     /// Whose.
     pub agent: AgentId,
     /// What it is for.
@@ -150,7 +85,7 @@ pub struct Session {
     pub active: Timestamp,
 }
 
-impl Session {
+impl ChatSession {
     /// Takes the next number for a message that arrives: even, above every earlier one.
     pub fn take_seq(&mut self) -> u64 {
         self.messages = self.messages.saturating_add(1);
@@ -165,36 +100,206 @@ impl Session {
     }
 }
 
+/// One conversation, wherever it is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Session {
+    /// Of an agent, in chats; its records are its messages, incoming and outgoing, in the order of their numbers.
+    Chat(ChatSession),
+    /// Of a program or a person in a directory; its records are its own.
+    Workspace(Box<WorkspaceSession>),
+}
+
+impl Session {
+    /// The conversation of an agent, if it is one.
+    #[must_use]
+    pub fn chat(self) -> Option<ChatSession> {
+        match self {
+            Self::Chat(chat) => Some(chat),
+            Self::Workspace(_) => None,
+        }
+    }
+
+    /// As [`Self::chat`], to look at.
+    #[must_use]
+    pub const fn as_chat(&self) -> Option<&ChatSession> {
+        match self {
+            Self::Chat(chat) => Some(chat),
+            Self::Workspace(_) => None,
+        }
+    }
+
+    /// The session of a workspace, if it is one.
+    #[must_use]
+    pub fn workspace(self) -> Option<WorkspaceSession> {
+        match self {
+            Self::Workspace(session) => Some(*session),
+            Self::Chat(_) => None,
+        }
+    }
+
+    /// Where it stands among the sessions of its workspace: the time of its last change, and what tells equal times
+    /// apart. The minute is enough for a conversation in chats, so that a message seldom moves it.
+    #[must_use]
+    pub fn recency(&self) -> (Timestamp, u64) {
+        match self {
+            Self::Chat(chat) => (Timestamp::from_millis(chat.active.millis().div_euclid(60_000) * 60_000), 0),
+            Self::Workspace(session) => (session.updated.min(session.committed), session.order),
+        }
+    }
+}
+
+/// The id of a workspace session as people type it: letters, digits, `.`, `_`, `-`, at most 128 of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionLabel(String);
+
+/// A text that cannot be the id of a workspace session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` cannot be the id of a session: {why}")]
+pub struct BadLabel {
+    text: String,
+    why: &'static str,
+}
+
+impl SessionLabel {
+    /// Longest id, in bytes.
+    pub const MAX_BYTES: usize = 128;
+
+    /// Words that mean a session by its place among the others, never by its id.
+    pub const ALIASES: [&'static str; 3] = ["latest", "last", "recent"];
+
+    /// Checks an id.
+    ///
+    /// # Errors
+    /// [`BadLabel`] if it has other characters or is too long, is one of [`Self::ALIASES`] in any case, looks like the
+    /// id of an agent's session (`se12`), or ends like a file of sessions.
+    pub fn new(text: impl Into<String>) -> Result<Self, BadLabel> {
+        let text = text.into();
+        let bad = |why| Err(BadLabel { text: text.clone(), why });
+        if text.is_empty() || text.len() > Self::MAX_BYTES {
+            return bad("it needs 1 to 128 characters");
+        }
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        if !text.bytes().all(plain) || !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return bad("it may only have letters, digits, `.`, `_` and `-`, and begins with a letter or digit");
+        }
+        if Self::ALIASES.iter().any(|alias| alias.eq_ignore_ascii_case(&text)) {
+            return bad("that word means a session by its place among the others");
+        }
+        if text.parse::<SessionId>().is_ok() {
+            return bad("ids of agents' sessions look like that");
+        }
+        if text.ends_with(".jsonl") || text.ends_with(".json") {
+            return bad("an id does not end like a file");
+        }
+        Ok(Self(text))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for SessionLabel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A session of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceSession {
+    /// The id people use, unique in its workspace.
+    pub label: SessionLabel,
+    /// How it is called.
+    pub title: Option<String>,
+    /// What it talks to, if somebody said so.
+    pub model: Option<String>,
+    /// When it was begun; as its source says for one that was taken in.
+    pub created: Timestamp,
+    /// When it last changed; as its source says for one that was taken in.
+    pub updated: Timestamp,
+    /// When it last changed in this store.
+    pub committed: Timestamp,
+    /// Rises with every change of any workspace session: tells changes of the same time apart.
+    pub order: u64,
+    /// Which revision counts; the records of earlier ones are kept.
+    pub revision: u32,
+    /// Where its records begin, if not with its own: those of another revision up to a number are its first ones.
+    pub base: Option<Base>,
+    /// Number of its last record, those of its base counted.
+    pub records: u64,
+    /// How many of its records are messages, those of its base counted.
+    pub messages: u64,
+    /// What it was forked from.
+    pub lineage: Option<Lineage>,
+    /// What was left out of the current revision.
+    pub compaction: Option<Compaction>,
+    /// Where it was taken in from.
+    pub source: Option<SessionSource>,
+    /// Epoch of the newest lease.
+    pub lease_epoch: u64,
+    /// Since when it is in the trash.
+    pub deleted: Option<Timestamp>,
+}
+
+/// The beginning of a session that it shares with another revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Whose records.
+    pub session: SessionId,
+    /// Of which revision.
+    pub revision: u32,
+    /// Up to this number.
+    pub upto: u64,
+}
+
+/// What a session was forked from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The parent's id as people use it; it may be gone.
+    pub parent: String,
+    /// The parent, if it was a session of this store.
+    pub session: Option<(WorkspaceKey, SessionId)>,
+    /// Name of the branch.
+    pub branch: Option<String>,
+}
+
+/// What was left out of a session to make it shorter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// How often.
+    pub count: u32,
+    /// Messages that were left out the last time.
+    pub removed: u64,
+    /// What they said, in short.
+    pub summary: String,
+}
+
+/// Where a session was taken in from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSource {
+    /// The file, raw bytes of its path.
+    pub path: Vec<u8>,
+    /// The id that the file gave, if it is another than the label.
+    pub id: Option<String>,
+    /// Whether the file said nothing of its id and times, and they were made of its name and its own times.
+    pub from_name: bool,
+    /// The workspace that the file named, raw bytes; none if it named none and lay inside.
+    pub root: Option<Vec<u8>>,
+    /// Bytes at the file's end that were no complete record.
+    pub torn_tail: Option<Vec<u8>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn fingerprints_match_the_published_vectors() {
-        for (path, hex) in [
-            ("/", "af63a24c860189fe"),
-            ("/tmp", "7f7de39c4bcebddb"),
-            ("/tmp/foo", "ca485d71dbcb0e34"),
-            ("/tmp/foo/", "8404e3787a08f7e1"),
-            ("/home/user/my project", "aa24f4ba6c08d84d"),
-            ("/home/user/proj\u{e9}t", "c47a6001f627813f"),
-            ("/home/user/proje\u{301}t", "999c8a53a9856321"),
-            ("/tmp/🦞/claw", "08bddd0fde4c9421"),
-            ("", "cbf29ce484222325"),
-            ("foobar", "85944171f73967e8"),
-            ("/tmp/Vnb7xSUH4Co", "ca380e5759713147"),
-            ("/tmp/P3OSLN0KT3d", "ca380e5759713147"),
-        ] {
-            assert_eq!(Fingerprint::of_path(path.as_bytes()).to_string(), hex, "{path}");
-        }
-        assert_eq!(Fingerprint::of_path(b"/tmp/nonutf8-\xff").to_string(), "ca3ce1ce900126f8");
-        assert_eq!(Fingerprint::of_path(b"/tmp/nonutf8-\xff\xfe").to_string(), "e6cfad7d10fda939");
-    }
-
-    #[test]
     fn one_space_of_numbers_for_both_directions() {
         let numbers = |last: u64| {
-            let mut session = Session {
+            let mut session = ChatSession {
                 agent: AgentId::new(1),
                 route: Route::AgentShared,
                 name: SessionName::Default,

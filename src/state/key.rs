@@ -7,11 +7,12 @@
 
 use crate::model::card::Matter;
 use crate::model::entity::Role;
+use crate::model::group::StatePart;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
 };
-use crate::model::session::{Discriminator, Fingerprint};
+use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, Timestamp};
 
 /// LMDB's limit: a key has 1 to this many bytes.
@@ -270,6 +271,36 @@ impl KeyPart for Role {
             Self::GlobalAdmin => "admin".to_owned(),
             Self::AdminOf(agent) => format!("admin:{agent}"),
         });
+    }
+}
+
+impl KeyPart for StatePart {
+    const MAX_BYTES: usize = 1;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Top => 1,
+            Self::Sessions => 2,
+            Self::Muted => 3,
+        });
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        match take_tag(bytes)? {
+            1 => Ok(Self::Top),
+            2 => Ok(Self::Sessions),
+            3 => Ok(Self::Muted),
+            other => Err(BadKey(format!("{other} is no part of a state file"))),
+        }
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        let name = match self {
+            Self::Top => "top",
+            Self::Sessions => "sessions",
+            Self::Muted => "muted_threads",
+        };
+        parts.push(name.to_owned());
     }
 }
 

@@ -37,7 +37,7 @@ pub use schema::Tables;
 pub use store::{Options, Reader, Store, look_at_place};
 pub use table::{Index, Table};
 pub use tables::{About, Kind, Visitor};
-pub use text_key::{BadText, ForeignKey, RouteKey, Text};
+pub use text_key::{BadText, Digest, ForeignKey, RouteKey, Text};
 
 /// A transaction that reads; a write transaction can be used wherever one is expected.
 pub type Read<'t> = heed::RoTxn<'t>;

@@ -9,14 +9,16 @@ use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
+use crate::model::group::{PendingResponse, SeenId, SkipStep, SkipSummary, StateField, StateFile};
 use crate::model::hold_off::HoldOff;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::later::{SkipSummary, StateField};
 use crate::model::message::{Body, Drop, Message, Seen};
-use crate::model::session::{Session, Workspace};
+use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
+use crate::model::session::Session;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
+use crate::model::workspace::{Workspace, WorkspaceEvent};
 
 macro_rules! records {
     ($($name:literal $version:literal $record:ident $(|$row:ident| $redact:block)?)+) => {$(
@@ -48,12 +50,28 @@ records! {
     "membership" 1 Membership
     "direct_message" 1 DirectMessage
     "destination" 1 Destination
-    "workspace" 1 Workspace |row| {
-        if let Some(witness) = &mut row.witness {
-            black_out(&mut witness.token);
+    "workspace" 1 Workspace
+    "workspace_event" 1 WorkspaceEvent
+    "session" 1 Session |row| {
+        if let Session::Workspace(session) = row {
+            black_out_option(&mut session.title);
+            if let Some(compaction) = &mut session.compaction {
+                black_out(&mut compaction.summary);
+            }
+            if let Some(source) = &mut session.source {
+                source.torn_tail = None;
+            }
         }
     }
-    "session" 1 Session
+    "session_record" 1 SessionRecord |row| {
+        match &mut row.body {
+            RecordBody::Message { blocks, .. } => black_out_json(blocks),
+            RecordBody::Prompt(text) => black_out(text),
+            RecordBody::Foreign(json) => black_out_json(json),
+        }
+    }
+    "lease" 1 Lease
+    "imported_file" 1 ImportedFile
     "body" 1 Body |row| {
         black_out(&mut row.content.text);
         black_out_option(&mut row.content.sender_name);
@@ -101,9 +119,18 @@ records! {
         }
     }
     "fire" 1 Fire
-    "skip_summary" 1 SkipSummary |row| { black_out_json(&mut row.summary); }
+    "skip_summary" 1 SkipSummary |row| {
+        black_out(&mut row.reason);
+        row.items.iter_mut().for_each(black_out);
+        if let SkipStep::Name(name) = &mut row.step {
+            black_out(name);
+        }
+    }
     "mute" 1 Mute |row| { black_out_json(&mut row.note); }
+    "state_file" 1 StateFile
     "state_field" 1 StateField |row| { black_out_json(&mut row.value); }
+    "seen_id" 1 SeenId |row| { black_out(&mut row.id); }
+    "pending_response" 1 PendingResponse |row| { black_out_json(&mut row.value); }
     "journal_entry" 1 JournalEntry
 }
 

@@ -7,13 +7,14 @@ use super::key::KeyPart;
 use super::meta::{Meta, Number};
 use super::table::{ByteTable, Index, Rows, Table};
 use super::tables::{About, Kind, Visitor};
-use super::text_key::{ForeignKey, RouteKey, Text};
+use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use crate::model::approval::{Approval, Held, HostReply, Question};
 use crate::model::card::Matter;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::Outbound;
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
+use crate::model::group::{PendingResponse, SeenId, SkipSummary, StateField, StateFile, StatePart};
 use crate::model::hold_off::HoldOff;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
@@ -21,11 +22,12 @@ use crate::model::id::{
 };
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::later::{SkipSummary, StateField};
 use crate::model::message::{Body, Drop, Message, Seen};
-use crate::model::session::{Discriminator, Fingerprint, Session, Workspace};
+use crate::model::record::{ImportedFile, Lease, SessionRecord};
+use crate::model::session::Session;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
+use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
 use crate::model::{Awake, Timestamp};
 
 tables! {
@@ -71,10 +73,30 @@ tables! {
     table workspaces: (Fingerprint, Discriminator) => Workspace;
     /// The workspace that is an agent group's folder.
     index workspaces_by_agent: AgentId => (Fingerprint, Discriminator);
+    /// Workspaces at a path, by the path's digest, the newest one last.
+    index workspaces_by_path: (Digest, Fingerprint, Discriminator) => ();
+    /// Workspaces that look like a directory, by the witness's digest.
+    index workspaces_by_witness: (Digest, Fingerprint, Discriminator) => ();
+    /// What happened to a workspace, in order.
+    table workspace_events: (Fingerprint, Discriminator, u64) => WorkspaceEvent;
     /// Sessions, by the workspace they live in.
     table sessions: (Fingerprint, Discriminator, SessionId) => Session;
     /// The workspace a session lives in.
     index sessions_by_id: SessionId => (Fingerprint, Discriminator);
+    /// Sessions of a workspace that are not in the trash, the one that changed last at the end.
+    index recency: (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ();
+    /// Workspace sessions that are not in the trash, by workspace and the id that people use.
+    index session_labels: (Fingerprint, Discriminator, Text) => SessionId;
+    /// Workspace sessions in the trash, by the time since when.
+    index trash: (Timestamp, SessionId) => ();
+    /// Records of workspace sessions, by session, revision and number.
+    table records: (SessionId, u32, u64) => SessionRecord;
+    /// Sessions that begin with the records of another one: parent, child.
+    index sessions_by_base: (SessionId, SessionId) => ();
+    /// Who works on a workspace session.
+    table leases: SessionId => Lease;
+    /// Files that sessions were taken in from, by digests of path and content.
+    table imported: (Digest, Digest) => ImportedFile;
     /// The active session for a route of an agent.
     index sessions_by_route: (AgentId, RouteKey) => SessionId;
     /// The same by agent, the newest one last.
@@ -157,18 +179,30 @@ tables! {
     index tasks_by_agent: (AgentId, TaskId) => ();
     /// What became of slots, by series and slot.
     table fires: (TaskId, Timestamp) => Fire;
-    /// Skip summaries.
+    /// Skips that agents' skills reported.
     table skips: SkipId => SkipSummary;
-    /// Skip summaries that were not shown yet, by agent.
+    /// Those that nobody was told of yet, by agent.
     index skips_unsurfaced: (AgentId, SkipId) => ();
+    /// The same skip again changes nothing: by agent, then skill and digest of the file.
+    index skips_by_file: (AgentId, Text, SkipId) => ();
     /// Threads in which an agent goes on listening, by agent, channel, chat and thread.
     table sticky: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky;
     /// The same by the time until which it does.
     index sticky_by_time: (Timestamp, (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>)) => ();
     /// Muted threads, by agent, channel, chat and thread.
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
-    /// Fields of agent groups' session-state files.
-    table state_fields: (AgentId, Text) => StateField;
+    /// Agent groups' session-state files.
+    table state_files: AgentId => StateFile;
+    /// Their fields.
+    table state_fields: (AgentId, StatePart, ForeignKey) => StateField;
+    /// Ids that skills of an agent have seen.
+    table seen_ids: (AgentId, ForeignKey) => SeenId;
+    /// The same in order.
+    index seen_ids_by_position: (AgentId, u64) => ForeignKey;
+    /// Messages that somebody in an agent group has begun to answer.
+    table pending_responses: (AgentId, ForeignKey) => PendingResponse;
+    /// The same by the time at which they count as stale.
+    index pending_responses_due: (Timestamp, AgentId, ForeignKey) => ();
 
     /// What happened, for `why`.
     table journal: JournalId => JournalEntry;

@@ -1,11 +1,12 @@
 //! Texts in keys: short ones of our own, and foreign ids of any length.
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use super::key::{BadKey, KeyPart, take, take_tag, take_text};
 use crate::model::entity::Folder;
 use crate::model::id::{ChatId, Counter};
 use crate::model::session::Route;
+use crate::model::workspace::Witness;
 use crate::model::{Address, ChannelName, ForeignId, UserId};
 
 /// A short text in a key: a folder, a counter's name, an agent's id of a message, the name of a field.
@@ -104,6 +105,52 @@ impl Foreign for ForeignId {
 impl Foreign for ChannelName {
     fn text(&self) -> &str {
         self.as_str()
+    }
+}
+
+impl Foreign for String {
+    fn text(&self) -> &str {
+        self
+    }
+}
+
+/// What stands for something long in a key: its SHA-256. A record under such a key repeats what it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Of some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Of what a directory looks like.
+    #[must_use]
+    pub fn of_witness(witness: &Witness) -> Self {
+        let mut sum = Sha256::new();
+        sum.update(witness.device.to_be_bytes());
+        sum.update(witness.inode.to_be_bytes());
+        sum.update([u8::from(witness.born.is_some())]);
+        sum.update(witness.born.unwrap_or_default().to_be_bytes());
+        sum.update(witness.place.as_bytes());
+        Self(sum.finalize().into())
+    }
+}
+
+impl KeyPart for Digest {
+    const MAX_BYTES: usize = 32;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        take(bytes).map(Self)
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        parts.push(super::table::hex(&self.0));
     }
 }
 

@@ -13,6 +13,7 @@ use hearth::model::mailbox::{Again, Collection, Found, Record, Target};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, Reply};
+use hearth::model::session::{ChatSession, Session};
 use hearth::model::{Input, Millis};
 use proptest::prelude::*;
 
@@ -277,8 +278,9 @@ fn one_failure_harms_no_neighbour() {
         .store()
         .write(|db, txn| {
             db.live.delete(txn, &S)?;
-            let key = db.sessions.first(txn, ..)?.unwrap();
-            db.sessions.put(txn, &key.0, &hearth::model::session::Session { live: None, ..key.1 })
+            let (key, row) = db.sessions.first(txn, ..)?.unwrap();
+            let chat = row.chat().unwrap();
+            db.sessions.put(txn, &key, &Session::Chat(ChatSession { live: None, ..chat }))
         })
         .unwrap();
 }

@@ -9,7 +9,7 @@ use hearth::model::id::SessionId;
 use hearth::model::mailbox::{KeptFile, Said, Target};
 use hearth::model::message::{Hop, Message, MessageState, Reason};
 use hearth::model::policy::Policy;
-use hearth::model::session::SessionStatus;
+use hearth::model::session::{Session, SessionStatus};
 use hearth::model::{Millis, RawJson};
 use hearth::state::RouteKey;
 
@@ -100,11 +100,11 @@ fn archive(world: &World, session: SessionId) {
         .store()
         .write(|db, txn| {
             let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &session)?;
-            let mut row = db.sessions.require(txn, &(fingerprint, discriminator, session))?;
+            let mut row = db.sessions.require(txn, &(fingerprint, discriminator, session))?.chat().unwrap();
             row.status = SessionStatus::Archived;
             db.sessions_by_route.delete(txn, &(row.agent, RouteKey::from(&row.route)))?;
             db.sessions_by_agent.delete(txn, &(row.agent, session))?;
-            db.sessions.put(txn, &(fingerprint, discriminator, session), &row)
+            db.sessions.put(txn, &(fingerprint, discriminator, session), &Session::Chat(row))
         })
         .unwrap();
 }

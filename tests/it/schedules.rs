@@ -188,7 +188,8 @@ fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
         .write(|db, txn| {
             let (key, row) = db.sessions.first(txn, ..)?.unwrap();
             let status = hearth::model::session::SessionStatus::Archived;
-            db.sessions.put(txn, &key, &hearth::model::session::Session { status, ..row })?;
+            let chat = hearth::model::session::ChatSession { status, ..row.chat().unwrap() };
+            db.sessions.put(txn, &key, &hearth::model::session::Session::Chat(chat))?;
             let (route, _) = db.sessions_by_route.first(txn, ..)?.unwrap();
             db.sessions_by_route.delete(txn, &route)?;
             db.sessions_by_agent.delete(txn, &(AgentId::new(1), S))?;

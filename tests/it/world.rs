@@ -19,7 +19,7 @@ use hearth::model::incarnation::Incarnation;
 use hearth::model::message::{Message, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
-use hearth::model::session::Session;
+use hearth::model::session::ChatSession;
 use hearth::model::{Awake, Effect, Input, Millis, Moment, Timestamp};
 use hearth::state::{self, Error, Read, Store, Tables};
 
@@ -257,10 +257,11 @@ impl World {
         self.read(|db, txn| db.messages.iter(txn)?.collect())
     }
 
-    pub(crate) fn session(&self, id: SessionId) -> Session {
+    pub(crate) fn session(&self, id: SessionId) -> ChatSession {
         self.read(|db, txn| {
             let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &id)?;
-            db.sessions.require(txn, &(fingerprint, discriminator, id))
+            let row = db.sessions.require(txn, &(fingerprint, discriminator, id))?;
+            Ok(row.chat().expect("a session of an agent"))
         })
     }
 

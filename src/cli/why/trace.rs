@@ -148,9 +148,7 @@ impl Trace<'_, '_> {
         let (decision, kept) =
             if message.trigger { ("engaged", "to be answered") } else { ("accumulated", "as context") };
         if let Some(hop) = message.from {
-            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &hop.session)?;
-            let session = db.sessions.require(txn, &(fingerprint, discriminator, hop.session))?;
-            let speaker = rows::folder(db, txn, session.agent)?;
+            let speaker = rows::folder_of_session(db, txn, hop.session)?;
             let what =
                 format!("said by agent {speaker} in {}, message {} since a person spoke", hop.session, hop.count);
             self.step(message.stored, Some(id), what);

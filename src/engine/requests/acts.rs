@@ -4,7 +4,7 @@ use crate::engine::{Cx, Result, messages, outbox};
 use crate::model::address::{Address, ForeignId};
 use crate::model::delivery::{Act, Author, OutState, Outbound, Said};
 use crate::model::id::{OutboundId, SessionId};
-use crate::model::session::Session;
+use crate::model::session::ChatSession;
 use crate::state::Write;
 
 /// What is done to a message.
@@ -20,7 +20,7 @@ pub(in crate::engine) enum To {
 pub(in crate::engine) fn resolve(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    (id, session): (SessionId, &Session),
+    (id, session): (SessionId, &ChatSession),
     (to, number): (To, u64),
 ) -> Result<std::result::Result<(Address, Act), String>> {
     let found = match cx.db.outbound_by_number.get(txn, &(id, number))? {
@@ -43,7 +43,7 @@ pub(in crate::engine) fn resolve(
 }
 
 /// Whether an address is in the chat that the session is about.
-fn is_home(session: &Session, address: &Address) -> bool {
+fn is_home(session: &ChatSession, address: &Address) -> bool {
     let same = |reply: &Address| reply.channel == address.channel && reply.platform_id == address.platform_id;
     session.reply.as_ref().is_some_and(same)
 }

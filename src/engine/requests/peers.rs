@@ -10,7 +10,7 @@ use crate::model::entity::{Destination, Folder};
 use crate::model::id::{AgentId, DropId, MessageId, SessionId};
 use crate::model::mailbox::Said;
 use crate::model::message::{Body, Drop, Due, Hop, Message, MessageKind, MessageState, Reason};
-use crate::model::session::{Session, SessionStatus};
+use crate::model::session::{ChatSession, SessionStatus};
 use crate::model::time::Millis;
 use crate::state::Write;
 
@@ -177,7 +177,7 @@ fn whom(
 }
 
 /// Whether a session is one in which an agent can be written to.
-fn talks(session: Option<&Session>, agent: AgentId) -> bool {
+fn talks(session: Option<&ChatSession>, agent: AgentId) -> bool {
     session.is_some_and(|session| session.agent == agent && session.status == SessionStatus::Active)
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Check, readable};
 use crate::model::entity::{Destination, Role};
+use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
 use crate::state::{ForeignKey, Result};
 
@@ -95,6 +96,7 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.sessions, |check, key, session| {
         let (fingerprint, discriminator, id) = key;
         check.refers((&db.sessions, &key), (&db.workspaces, &(fingerprint, discriminator)))?;
+        let Some(session) = session.chat() else { return Ok(()) };
         check.refers((&db.sessions, &key), (&db.agents, &session.agent))?;
         let live = check.look_up(&db.live, &id)?;
         if live != session.live {
@@ -122,7 +124,7 @@ pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
         check.refers((&db.incarnations, &key), (&db.sessions_by_id, &id))?;
         let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
         let session = check.look_up(&db.sessions, &(fingerprint, discriminator, id))?;
-        if session.is_some_and(|session| number > session.last_incarnation) {
+        if session.and_then(Session::chat).is_some_and(|session| number > session.last_incarnation) {
             check.report(&db.incarnations, &key, "the session has not allocated it");
         }
         Ok(())

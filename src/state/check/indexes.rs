@@ -3,7 +3,7 @@
 use super::Check;
 use crate::model::approval::QuestionState;
 use crate::model::incarnation::Phase;
-use crate::model::session::{SessionName, SessionStatus};
+use crate::model::session::{ChatSession, Session, SessionName, SessionStatus};
 use crate::state::{ForeignKey, Result, RouteKey, Text};
 
 /// Agents, chats, wirings, roles, workspaces.
@@ -41,6 +41,16 @@ pub(super) fn of_entities(check: &mut Check<'_, '_>) -> Result<()> {
     )
 }
 
+/// A conversation of an agent that can be found by what it is for.
+fn active(session: &Session, name: SessionName) -> Option<&ChatSession> {
+    session.as_chat().filter(|chat| chat.status == SessionStatus::Active && chat.name == name)
+}
+
+/// Whether it is kept only for a while.
+fn in_trash(session: &Session) -> bool {
+    matches!(session, Session::Workspace(own) if own.deleted.is_some())
+}
+
 /// Sessions and their incarnations.
 pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
@@ -50,31 +60,33 @@ pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
         |(fingerprint, discriminator, id), _| Some((*id, (*fingerprint, *discriminator))),
         |id, (fingerprint, discriminator)| (*fingerprint, *discriminator, *id),
     )?;
+    check.agree(
+        &db.sessions,
+        &db.recency,
+        |(fingerprint, discriminator, id), session| {
+            (!in_trash(session)).then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+        },
+        |(fingerprint, discriminator, _, id), ()| (*fingerprint, *discriminator, *id),
+    )?;
     check.agree_through(
         &db.sessions,
         &db.sessions_by_route,
         |(_, _, id), session| {
-            let found = session.status == SessionStatus::Active && session.name == SessionName::Default;
-            found.then(|| ((session.agent, RouteKey::from(&session.route)), *id))
+            let session = active(session, SessionName::Default)?;
+            Some(((session.agent, RouteKey::from(&session.route)), *id))
         },
         |check, _, id| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
     check.agree_through(
         &db.sessions,
         &db.sessions_by_agent,
-        |(_, _, id), session| {
-            let found = session.status == SessionStatus::Active && session.name == SessionName::Default;
-            found.then_some(((session.agent, *id), ()))
-        },
+        |(_, _, id), session| Some(((active(session, SessionName::Default)?.agent, *id), ())),
         |check, (_, id), ()| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
     check.agree_through(
         &db.sessions,
         &db.maintenance_sessions,
-        |(_, _, id), session| {
-            let found = session.status == SessionStatus::Active && session.name == SessionName::Maintenance;
-            found.then_some((session.agent, *id))
-        },
+        |(_, _, id), session| Some((active(session, SessionName::Maintenance)?.agent, *id)),
         |check, _, id| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
     check.agree(
@@ -114,12 +126,6 @@ pub(super) fn of_dates(check: &mut Check<'_, '_>) -> Result<()> {
         &db.tasks,
         &db.tasks_by_agent,
         |id, task| task.state.is_open().then_some(((task.agent, *id), ())),
-        |(_, id), ()| *id,
-    )?;
-    check.agree(
-        &db.skips,
-        &db.skips_unsurfaced,
-        |id, skip| skip.surfaced.is_none().then_some(((skip.agent, *id), ())),
         |(_, id), ()| *id,
     )?;
     check.agree(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Check;
 use crate::model::id::{AgentId, BodyId};
 use crate::model::message::{Body, Due, Message, MessageState};
+use crate::model::session::Session;
 use crate::state::{ForeignKey, Result, Text};
 
 /// Where a message waits, according to its state.
@@ -145,7 +146,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
             return Ok(());
         };
         let session = check.look_up(&db.sessions, &(fingerprint, discriminator, message.session))?;
-        if session.is_some_and(|session| session.agent != message.agent) {
+        if session.and_then(Session::chat).is_some_and(|session| session.agent != message.agent) {
             check.report(&db.messages, &id, "its agent is not its session's");
         }
         Ok(())

@@ -13,11 +13,13 @@ use super::table::{Codec, Index, Rows};
 
 mod approvals;
 mod entities;
+mod groups;
 mod indexes;
 mod messages;
 mod outbound;
 mod requests;
 mod rows;
+mod workspaces;
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +51,11 @@ const FAMILIES: &[Family] = &[
     indexes::of_sessions,
     indexes::of_dates,
     indexes::of_journal,
+    groups::state_files,
+    groups::skips,
+    workspaces::indexes,
+    workspaces::sessions,
+    workspaces::records,
     entities::references,
     entities::sessions,
     entities::incarnations,

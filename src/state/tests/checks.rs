@@ -4,7 +4,7 @@ use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Due, Hop, MessageState};
-use crate::model::session::Session;
+use crate::model::session::{ChatSession, Session};
 use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
@@ -25,11 +25,11 @@ fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<Stri
     found.iter().map(ToString::to_string).collect()
 }
 
-fn change_session(db: &Tables, txn: &mut Write<'_>, change: impl FnOnce(&mut Session)) -> Result<()> {
+fn change_session(db: &Tables, txn: &mut Write<'_>, change: impl FnOnce(&mut ChatSession)) -> Result<()> {
     let key = (workspace_key().0, workspace_key().1, SESSION);
-    let mut session = db.sessions.require(txn, &key)?;
+    let Session::Chat(mut session) = db.sessions.require(txn, &key)? else { panic!("a session of an agent") };
     change(&mut session);
-    db.sessions.put(txn, &key, &session)
+    db.sessions.put(txn, &key, &Session::Chat(session))
 }
 
 #[test]

@@ -3,11 +3,13 @@
 use proptest::prelude::*;
 
 use crate::model::entity::Role;
+use crate::model::group::StatePart;
 use crate::model::id::{AgentId, ChatId, OutboundId, SessionId};
-use crate::model::session::{Discriminator, Fingerprint, Route};
+use crate::model::session::Route;
+use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, ChannelName, ForeignId, Timestamp, UserId};
 use crate::state::key::MAX_KEY_BYTES;
-use crate::state::{ForeignKey, KeyPart, RouteKey, Tables, Text};
+use crate::state::{Digest, ForeignKey, KeyPart, RouteKey, Tables, Text};
 
 /// Order, round trip, length, and that a value's end is found when something follows.
 fn law<K: KeyPart>(a: &K, b: &K) -> Result<(), TestCaseError> {
@@ -83,9 +85,13 @@ proptest! {
         law(&a, &b)?;
         law(&c.0, &d.0)?;
         law(&c.1, &d.1)?;
+        law(&Digest::of(&a.to_be_bytes()), &Digest::of(&b.to_be_bytes()))?;
         law(&SessionId::new(a), &SessionId::new(b))?;
         law(&OutboundId::new(a), &OutboundId::new(b))?;
         law(&(), &())?;
+        for part in [StatePart::Top, StatePart::Sessions, StatePart::Muted] {
+            law(&part, &StatePart::Sessions)?;
+        }
     }
 
     #[test]

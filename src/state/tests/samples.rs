@@ -13,22 +13,22 @@ use crate::model::entity::{
 };
 use crate::model::hold_off::HoldOff;
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
-    SkipId, TaskId,
+    AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
+    SessionId, SkipId, TaskId,
 };
 use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
-use crate::model::later::{SkipSummary, StateField};
 use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
-use crate::model::session::{
-    Discriminator, Fingerprint, Route, Session, SessionName, SessionStatus, Witness, Workspace, WorkspaceKey,
-};
+use crate::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
 use crate::model::task::{
     Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::thread::{Mute, Sticky};
+use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
-use crate::state::{ForeignKey, Number, Result, RouteKey, Tables, Text, Write};
+use crate::state::{Digest, ForeignKey, Number, Result, RouteKey, Tables, Text, Write};
+
+mod workspaces;
 
 pub(super) const AGENT: AgentId = AgentId::new(1);
 pub(super) const CHAT: ChatId = ChatId::new(1);
@@ -157,6 +157,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     messages(db, txn)?;
     outgoing(db, txn)?;
     later(db, txn)?;
+    workspaces::fill(db, txn)?;
     counters(db, txn)
 }
 
@@ -213,13 +214,19 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let (fingerprint, discriminator) = workspace_key();
     let workspace = Workspace {
         path: b"groups/main".to_vec(),
+        former_paths: Vec::new(),
         agent: Some(AGENT),
-        witness: Some(Witness { token: "0123".to_owned() }),
+        witness: None,
+        project: None,
+        replaced: None,
+        current: None,
         created: at(0),
     };
+    let path = Digest::of(&workspace.path);
+    db.workspaces_by_path.put(txn, &(path, fingerprint, discriminator), &())?;
     db.workspaces.put(txn, &workspace_key(), &workspace)?;
     db.workspaces_by_agent.put(txn, &AGENT, &workspace_key())?;
-    let session = Session {
+    let session = ChatSession {
         agent: AGENT,
         route: Route::PerThread(CHAT, Some(foreign("7"))),
         name: SessionName::Default,
@@ -237,22 +244,10 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         created: at(4),
         active: at(5),
     };
-    db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &session)?;
-    let (number, upkeep) = (
-        SessionId::new(2),
-        Session {
-            route: Route::AgentShared,
-            name: SessionName::Maintenance,
-            reply: None,
-            last_number: 0,
-            last_incarnation: 0,
-            live: None,
-            ..session.clone()
-        },
-    );
-    db.sessions.put(txn, &(fingerprint, discriminator, number), &upkeep)?;
-    db.sessions_by_id.put(txn, &number, &workspace_key())?;
-    db.maintenance_sessions.put(txn, &AGENT, &number)?;
+    let row = Session::Chat(session.clone());
+    db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &row)?;
+    db.recency.put(txn, &(fingerprint, discriminator, row.recency(), SESSION), &())?;
+    upkeep(db, txn, session.clone())?;
     db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
     db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;
     db.sessions_by_agent.put(txn, &(AGENT, SESSION), &())?;
@@ -275,6 +270,25 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.incarnations.put(txn, &(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
     db.incarnations.put(txn, &(SESSION, 2), &incarnation(Phase::Running, None))?;
     db.live.put(txn, &SESSION, &2)
+}
+
+/// The session for work that belongs to no conversation.
+fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> {
+    let (fingerprint, discriminator) = workspace_key();
+    let number = SessionId::new(2);
+    let row = Session::Chat(ChatSession {
+        route: Route::AgentShared,
+        name: SessionName::Maintenance,
+        reply: None,
+        last_number: 0,
+        last_incarnation: 0,
+        live: None,
+        ..session
+    });
+    db.sessions.put(txn, &(fingerprint, discriminator, number), &row)?;
+    db.recency.put(txn, &(fingerprint, discriminator, row.recency(), number), &())?;
+    db.sessions_by_id.put(txn, &number, &workspace_key())?;
+    db.maintenance_sessions.put(txn, &AGENT, &number)
 }
 
 fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -427,13 +441,9 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         &(TaskId::new(1), at(6)),
         &fire(FireOutcome::Failed(MessageId::new(1), "no model".to_owned())),
     )?;
-    let skip = SkipSummary { agent: AGENT, summary: json("{}"), taken: at(6), surfaced: None };
-    db.skips.put(txn, &SkipId::new(1), &skip)?;
-    db.skips_unsurfaced.put(txn, &(AGENT, SkipId::new(1)), &())?;
     let (channel, chat, thread) = ForeignKey::place(&address(Some("8")));
     let mute = Mute { address: address(Some("8")), note: json("null"), since: at(6) };
     db.mutes.put(txn, &(AGENT, channel, chat, thread), &mute)?;
-    db.state_fields.put(txn, &(AGENT, Text::new("mood")?), &StateField { value: json("1"), changed: at(6) })?;
     let entry =
         JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
     db.journal.put(txn, &JournalId::new(1), &entry)?;
@@ -521,10 +531,10 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(OutboundId::COUNTER, 10)?;
     set(ApprovalId::COUNTER, 2)?;
     set(TaskId::COUNTER, 2)?;
-    set(SessionId::COUNTER, 2)?;
-    for counter in
-        [ChatId::COUNTER, BodyId::COUNTER, DropId::COUNTER, QuestionId::COUNTER, SkipId::COUNTER, JournalId::COUNTER]
-    {
+    set(SessionId::COUNTER, 5)?;
+    set(SkipId::COUNTER, 5)?;
+    set(ChangeId::COUNTER, 3)?;
+    for counter in [ChatId::COUNTER, BodyId::COUNTER, DropId::COUNTER, QuestionId::COUNTER, JournalId::COUNTER] {
         set(counter, 1)?;
     }
     Ok(())

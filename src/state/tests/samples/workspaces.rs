@@ -1,0 +1,210 @@
+//! Directories, the sessions that are theirs alone, and the files of agent groups.
+
+use super::{AGENT, OutboundId, SESSION, SessionId, SkipId, at, blob, json};
+use crate::model::group::{
+    PendingResponse, SeenId, SkipKind, SkipState, SkipStep, SkipSummary, StateField, StateFile, StatePart, StateTrouble,
+};
+use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
+use crate::model::session::{Base, Compaction, Lineage, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
+use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
+
+const PARENT: SessionId = SessionId::new(3);
+const FORK: SessionId = SessionId::new(4);
+const TRASHED: SessionId = SessionId::new(5);
+
+/// Fills the tables.
+pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let (fingerprint, discriminator) = (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0));
+    let witness =
+        Witness { place: "m1".to_owned(), device: 65_024, inode: 1_234, born: Some(1_767_225_600_000_000_000) };
+    let workspace = Workspace {
+        path: b"/home/ada/p".to_vec(),
+        former_paths: vec![b"/home/ada/old".to_vec()],
+        agent: None,
+        witness: Some(witness.clone()),
+        project: Some(b"/home/ada".to_vec()),
+        replaced: None,
+        current: Some(FORK),
+        created: at(1),
+    };
+    db.workspaces.put(txn, &(fingerprint, discriminator), &workspace)?;
+    db.workspaces_by_path.put(txn, &(Digest::of(&workspace.path), fingerprint, discriminator), &())?;
+    db.workspaces_by_witness.put(txn, &(Digest::of_witness(&witness), fingerprint, discriminator), &())?;
+    let events = [
+        WorkspaceFact::Made,
+        WorkspaceFact::Adopted { from: b"/home/ada/old".to_vec() },
+        WorkspaceFact::Replaced,
+        WorkspaceFact::MismatchRefused { file: "a.jsonl".to_owned(), root: "/b".to_owned() },
+        WorkspaceFact::Imported { sessions: 1 },
+    ];
+    for (number, what) in (1_u64..).zip(events) {
+        db.workspace_events.put(txn, &(fingerprint, discriminator, number), &WorkspaceEvent { at: at(2), what })?;
+    }
+    for (id, row) in [(PARENT, parent()), (FORK, fork()), (TRASHED, trashed())] {
+        let row = Session::Workspace(Box::new(row));
+        db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
+        db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
+        let Session::Workspace(own) = &row else { continue };
+        if let Some(deleted) = own.deleted {
+            db.trash.put(txn, &(deleted, id), &())?;
+            continue;
+        }
+        db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
+        db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(own.label.as_str())?), &id)?;
+    }
+    db.sessions_by_base.put(txn, &(PARENT, FORK), &())?;
+    records(db, txn)?;
+    files(db, txn)
+}
+
+fn parent() -> WorkspaceSession {
+    WorkspaceSession {
+        label: SessionLabel::new("session-1767225600000-0").unwrap(),
+        title: Some("Review".to_owned()),
+        model: Some("m".to_owned()),
+        created: at(1),
+        updated: at(3),
+        committed: at(4),
+        order: 2,
+        revision: 1,
+        base: None,
+        records: 3,
+        messages: 1,
+        lineage: None,
+        compaction: Some(Compaction { count: 1, removed: 4, summary: "They met.".to_owned() }),
+        source: Some(SessionSource {
+            path: b"/home/ada/p/.claw/sessions/x.jsonl".to_vec(),
+            id: Some("Ünique".to_owned()),
+            from_name: true,
+            root: Some(b"/home/ada/p".to_vec()),
+            torn_tail: Some(b"{\"ty".to_vec()),
+        }),
+        lease_epoch: 1,
+        deleted: None,
+    }
+}
+
+fn fork() -> WorkspaceSession {
+    let key = (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0));
+    WorkspaceSession {
+        label: SessionLabel::new("fork").unwrap(),
+        order: 3,
+        revision: 0,
+        base: Some(Base { session: PARENT, revision: 1, upto: 2 }),
+        records: 2,
+        lineage: Some(Lineage {
+            parent: parent().label.to_string(),
+            session: Some((key, PARENT)),
+            branch: Some("b 1".to_owned()),
+        }),
+        compaction: None,
+        source: None,
+        lease_epoch: 0,
+        ..parent()
+    }
+}
+
+fn trashed() -> WorkspaceSession {
+    WorkspaceSession {
+        label: SessionLabel::new("gone").unwrap(),
+        revision: 0,
+        records: 0,
+        messages: 0,
+        deleted: Some(at(9)),
+        ..fork()
+    }
+    .without_base()
+}
+
+impl WorkspaceSession {
+    fn without_base(self) -> Self {
+        Self { base: None, ..self }
+    }
+}
+
+fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let message = RecordBody::Message {
+        role: SpeakerRole::Assistant,
+        blocks: json("[{\"text\":\"pong\",\"type\":\"text\"}]"),
+        usage: Some(json("{\"input_tokens\":1}")),
+        ends_turn: Some(true),
+    };
+    let bodies = [RecordBody::Prompt("ping".to_owned()), message, RecordBody::Foreign(json("{\"type\":\"x\"}"))];
+    for (number, body) in (1_u64..).zip(bodies) {
+        db.records.put(txn, &(PARENT, 1, number), &SessionRecord { at: at(3), body })?;
+    }
+    let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
+    db.leases.put(txn, &PARENT, &lease)?;
+    for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
+        let row = ImportedFile { path: path.into(), at: at(4), outcome };
+        db.imported.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
+    }
+    Ok(())
+}
+
+fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let file = StateFile {
+        digest: Some(blob()),
+        looked: at(5),
+        dirty: true,
+        trouble: Some(StateTrouble::Newer(2)),
+        quarantined: vec!["session-state.json.corrupt-1".to_owned()],
+        last_position: 4,
+    };
+    db.state_files.put(txn, &AGENT, &file)?;
+    let fields = [
+        (StatePart::Top, "mood", "1"),
+        (StatePart::Sessions, "default", "{\"epoch\":1}"),
+        (StatePart::Muted, "t1", "null"),
+    ];
+    for (position, (part, name, value)) in (1_u64..).zip(fields) {
+        let name = name.to_owned();
+        let key = (AGENT, part, ForeignKey::of(&name));
+        db.state_fields.put(txn, &key, &StateField { name, value: json(value), position, changed: at(5) })?;
+    }
+    let seen = SeenId { id: "mail-1".to_owned(), position: 1, first: at(4) };
+    let key = ForeignKey::of(&seen.id);
+    db.seen_ids_by_position.put(txn, &(AGENT, 1), &key)?;
+    db.seen_ids.put(txn, &(AGENT, key), &seen)?;
+    let message = "77".to_owned();
+    let key = ForeignKey::of(&message);
+    let pending = PendingResponse { message, value: json("{}"), position: 2, since: at(4), due: at(90) };
+    db.pending_responses_due.put(txn, &(pending.due, AGENT, key.clone()), &())?;
+    db.pending_responses.put(txn, &(AGENT, key), &pending)?;
+    let states = [
+        SkipState::Waiting,
+        SkipState::Surfaced(OutboundId::new(1), at(8)),
+        SkipState::Taken(at(8)),
+        SkipState::Retried(at(8)),
+        SkipState::Acknowledged(at(8)),
+    ];
+    for (number, state) in (1_u64..).zip(states) {
+        skip(db, txn, SkipId::new(number), state)?;
+    }
+    Ok(())
+}
+
+fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Result<()> {
+    let waits = state == SkipState::Waiting;
+    let technical = id.number().is_multiple_of(2);
+    let skip = SkipSummary {
+        agent: AGENT,
+        skill: "tessl__check-cfps".to_owned(),
+        session: Some(SESSION),
+        step: if technical { SkipStep::Number(3) } else { SkipStep::Name("tier 3".to_owned()) },
+        reason: "nightly budget".to_owned(),
+        items: vec!["cfp-1".to_owned()],
+        kind: if technical { SkipKind::Technical } else { SkipKind::Policy },
+        occurred: at(5),
+        digest: blob(),
+        taken: at(6),
+        state,
+    };
+    if waits {
+        db.skips_unsurfaced.put(txn, &(AGENT, id), &())?;
+    }
+    let file = Text::new(format!("{}/{}", skip.skill, skip.digest.as_str()))?;
+    db.skips_by_file.put(txn, &(AGENT, file, id), &())?;
+    db.skips.put(txn, &id, &skip)
+}
