@@ -243,7 +243,8 @@ pub enum FireOutcome {
     Skipped {
         /// Why.
         reason: SkipReason,
-        /// The last one of these slots.
+        /// The last one of these slots; where a clock that was ahead had skipped more of them, the time to which it was
+        /// set back.
         until: Timestamp,
         /// How many they are, if that is known.
         count: Option<u32>,

@@ -1,11 +1,11 @@
-//! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins.
+//! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins if there is a place for it.
 
 use super::{fire, put, record, zone_of};
 use crate::engine::{Cx, Result, notice, remove};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
-use crate::model::task::{FireOutcome, Gated, Slot, TaskState};
+use crate::model::task::{FireOutcome, Gated, Slot, Task, TaskState};
 use crate::model::time::Timestamp;
 use crate::state::Write;
 
@@ -42,12 +42,26 @@ pub(in crate::engine) fn over(
             && task.state != TaskState::Cancelled
             && !remove::is_removed(cx, txn, task.agent)?
         {
-            let message = fire::start(cx, txn, (slot.task, &task), at, effects)?;
-            task.running = Some(message);
-            record(cx, txn, (slot.task, at), &zone, FireOutcome::Running(message))?;
+            if fire::has_place(cx, txn, task.agent)? {
+                let message = fire::start(cx, txn, (slot.task, &task), at, effects)?;
+                task.running = Some(message);
+                record(cx, txn, (slot.task, at), &zone, FireOutcome::Running(message))?;
+            } else {
+                due_again(cx, txn, (slot.task, &mut task), at)?;
+            }
         }
     }
     put(cx, txn, slot.task, (Some(&before), &task))
+}
+
+/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is.
+fn due_again(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &mut Task), at: Timestamp) -> Result<()> {
+    cx.db.fires.delete(txn, &(id, at))?;
+    task.next = Some(at);
+    if task.state == TaskState::Done {
+        task.state = TaskState::Active;
+    }
+    Ok(())
 }
 
 /// Removes what became of a task's times before `end`, unless it is still to be seen; at most so many. Whether no more of
