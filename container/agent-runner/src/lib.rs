@@ -46,6 +46,7 @@ mod stop;
 mod strip;
 mod tmp;
 mod tools;
+mod trusted;
 mod watch;
 
 use std::process::ExitCode;
