@@ -6,9 +6,12 @@ mod continuation;
 mod database;
 mod files;
 mod json;
+mod mute;
 mod needs;
+mod options;
 mod places;
 mod register;
+mod skip;
 mod state_file;
 mod time;
 
@@ -17,19 +20,64 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use json::Json;
+use options::{Options, Usage};
 
 use crate::log;
 
 /// The commands, for people.
-pub(crate) const NAMES: &str = "`register-session`, `needs-bootstrap`";
+pub(crate) const NAMES: &str = "`register-session`, `needs-bootstrap`, `skip`, `mute`";
+
+/// Why a command gives no answer.
+#[derive(Debug)]
+enum End {
+    /// It was used wrongly, or asked how to use it.
+    Usage(Usage),
+    /// It could not do its work.
+    Failed(String),
+}
+
+impl From<Usage> for End {
+    fn from(usage: Usage) -> Self {
+        Self::Usage(usage)
+    }
+}
+
+/// A command that says in JSON what it did.
+type Answering = fn(&[String]) -> Result<Json, End>;
 
 /// Runs one of these commands; `None` if it is none of them.
-pub(crate) fn main(command: &str, _arguments: &[String]) -> Option<ExitCode> {
-    Some(match command {
-        "register-session" => register::main(),
-        "needs-bootstrap" => needs::main(),
+pub(crate) fn main(command: &str, arguments: &[String]) -> Option<ExitCode> {
+    let (options, run): (_, Answering) = match command {
+        // These look at no argument, and say with their exit code what others say in words.
+        "register-session" => return Some(register::main()),
+        "needs-bootstrap" => return Some(needs::main()),
+        "skip" => (skip::OPTIONS, skip::main),
+        "mute" => (mute::OPTIONS, mute::main),
         _ => return None,
-    })
+    };
+    Some(end(&options, run(arguments)))
+}
+
+/// 0 done, 1 failed, 2 used wrongly.
+fn end(options: &Options, result: Result<Json, End>) -> ExitCode {
+    match result {
+        Ok(done) => {
+            answer(&done);
+            ExitCode::SUCCESS
+        }
+        Err(End::Usage(Usage::Help)) => {
+            print(options.usage);
+            ExitCode::SUCCESS
+        }
+        Err(End::Usage(Usage::Wrong(what))) => {
+            log::pass_on(format!("{}\n{}: error: {what}\n", options.usage, options.tool).as_bytes());
+            ExitCode::from(2)
+        }
+        Err(End::Failed(why)) => {
+            say(options.tool, why);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// One line for people, as the program of this name would say it.
@@ -37,10 +85,15 @@ fn say(tool: &str, message: impl Display) {
     log::pass_on(format!("{tool}: {message}\n").as_bytes());
 }
 
-/// One line for programs. What was done is done, whoever reads of it.
+/// One line for programs.
 fn answer(value: &Json) {
+    print(&json::line(value));
+}
+
+/// One line on standard output. What was done is done, whoever reads of it.
+fn print(line: &str) {
     let mut out = std::io::stdout().lock();
-    if writeln!(out, "{}", json::line(value)).and_then(|()| out.flush()).is_err() {
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         // The exit code says it too.
     }
 }
