@@ -2,8 +2,12 @@
 //! scripts of an earlier system and keep what other programs rely on: paths, formats, locks, exit codes, diagnostics.
 //! `docs/trusted.md` says what they do and where they differ.
 
+mod addresses;
+mod append;
 mod continuation;
+mod daily;
 mod database;
+mod discovery;
 mod files;
 mod json;
 mod mute;
@@ -25,7 +29,8 @@ use options::{Options, Usage};
 use crate::log;
 
 /// The commands, for people.
-pub(crate) const NAMES: &str = "`register-session`, `needs-bootstrap`, `skip`, `mute`";
+pub(crate) const NAMES: &str = "`register-session`, `needs-bootstrap`, `skip`, `mute`, `append-to-daily-log`, \
+    `append-daily-discovery`, `migrate-addresses-block`";
 
 /// Why a command gives no answer.
 #[derive(Debug)]
@@ -53,6 +58,9 @@ pub(crate) fn main(command: &str, arguments: &[String]) -> Option<ExitCode> {
         "needs-bootstrap" => return Some(needs::main()),
         "skip" => (skip::OPTIONS, skip::main),
         "mute" => (mute::OPTIONS, mute::main),
+        "append-to-daily-log" => (daily::OPTIONS, daily::main),
+        "append-daily-discovery" => (discovery::OPTIONS, discovery::main),
+        "migrate-addresses-block" => (addresses::OPTIONS, addresses::main),
         _ => return None,
     };
     Some(end(&options, run(arguments)))
@@ -101,4 +109,14 @@ fn print(line: &str) {
 /// White space in the sense of these files: Unicode's, and the information separators.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+/// Whether a character ends a line for anybody.
+fn breaks_line(character: char) -> bool {
+    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Nobody wrote the path down, and there is none to assume.
+fn not_trusted() -> End {
+    End::Failed("this agent has no directory that trusted agents share; name the file or directory".to_owned())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::json::{Json, Text, pretty};
 use super::options::{Given, Options, Usage};
 use super::places::Places;
-use super::{End, files, time};
+use super::{End, breaks_line, files, time};
 use crate::clock;
 
 /// The command line of `skip emit`.
@@ -130,9 +130,4 @@ fn is_skill(skill: &str) -> bool {
 
 fn is_blank(text: &str) -> bool {
     text.chars().all(super::is_space)
-}
-
-/// Whether a character ends a line for anybody.
-fn breaks_line(character: char) -> bool {
-    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

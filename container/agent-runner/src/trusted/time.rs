@@ -11,3 +11,11 @@ pub(crate) fn utc(seconds: i64) -> String {
 pub(crate) fn shown(seconds: i64, format: &str) -> String {
     DateTime::from_timestamp(seconds, 0).unwrap_or_default().format(format).to_string()
 }
+
+/// Whether a text is a time in this form, written as it would be shown.
+pub(crate) fn is(text: &str, format: &str) -> bool {
+    // A date alone is the midnight that it begins with.
+    let date = || chrono::NaiveDate::parse_from_str(text, format).ok().and_then(|date| date.and_hms_opt(0, 0, 0));
+    let time = chrono::NaiveDateTime::parse_from_str(text, format).ok().or_else(date);
+    time.is_some_and(|time| time.format(format).to_string() == text)
+}
