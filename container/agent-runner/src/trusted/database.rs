@@ -44,7 +44,11 @@ pub(crate) fn session_id(path: &Path) -> Result<Json, DatabaseError> {
     rows.query_row([], |row| Ok(value(row.get_ref(0)?))).optional()?.unwrap_or(Ok(Json::Null))
 }
 
-fn value(value: ValueRef<'_>) -> Result<Json, DatabaseError> {
+/// A value as JSON.
+///
+/// # Errors
+/// That it is a BLOB, or no text.
+pub(crate) fn value(value: ValueRef<'_>) -> Result<Json, DatabaseError> {
     match value {
         ValueRef::Null => Ok(Json::Null),
         ValueRef::Integer(number) => Ok(Json::integer(number)),

@@ -17,7 +17,9 @@ mod places;
 mod register;
 mod skip;
 mod state_file;
+mod status;
 mod time;
+mod uptime;
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -30,7 +32,8 @@ use crate::log;
 
 /// The commands, for people.
 pub(crate) const NAMES: &str = "`register-session`, `needs-bootstrap`, `skip`, `mute`, `append-to-daily-log`, \
-    `append-daily-discovery`, `migrate-addresses-block`";
+    `append-daily-discovery`, `migrate-addresses-block`, \
+    `system-status-checks`, `container-uptime`";
 
 /// Why a command gives no answer.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ enum End {
     Usage(Usage),
     /// It could not do its work.
     Failed(String),
+    /// It could not do its work, and says also in JSON what it found.
+    Found(Json, String),
 }
 
 impl From<Usage> for End {
@@ -61,6 +66,8 @@ pub(crate) fn main(command: &str, arguments: &[String]) -> Option<ExitCode> {
         "append-to-daily-log" => (daily::OPTIONS, daily::main),
         "append-daily-discovery" => (discovery::OPTIONS, discovery::main),
         "migrate-addresses-block" => (addresses::OPTIONS, addresses::main),
+        "system-status-checks" => (status::OPTIONS, status::main),
+        "container-uptime" => (uptime::OPTIONS, uptime::main),
         _ => return None,
     };
     Some(end(&options, run(arguments)))
@@ -80,6 +87,11 @@ fn end(options: &Options, result: Result<Json, End>) -> ExitCode {
         Err(End::Usage(Usage::Wrong(what))) => {
             log::pass_on(format!("{}\n{}: error: {what}\n", options.usage, options.tool).as_bytes());
             ExitCode::from(2)
+        }
+        Err(End::Found(found, why)) => {
+            answer(&found);
+            say(options.tool, why);
+            ExitCode::FAILURE
         }
         Err(End::Failed(why)) => {
             say(options.tool, why);
