@@ -54,8 +54,13 @@ fn done(thread: Text, changed: bool) -> Json {
 fn value(words: &[&str]) -> Result<Option<Json>, Usage> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let given = OPTIONS.read(&words)?;
-    let parsed = given.value("--value").map(json::parse).transpose();
-    parsed.map_err(|why| Usage::wrong(format!("argument --value: not JSON: {why}; texts need quotation marks")))
+    let Some(text) = given.value("--value") else { return Ok(None) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        Usage::wrong(format!("argument --value: not JSON: {why}; texts need quotation marks"))
+    };
+    // What is new is JSON to everybody, also to those who do not know `NaN`.
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| wrong(&why))?;
+    json::parse(text).map(Some).map_err(|why| wrong(&why))
 }
 
 /// Mutes a thread. An entry that is there is only replaced by a value that is given.

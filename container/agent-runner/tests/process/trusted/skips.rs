@@ -147,6 +147,7 @@ fn a_mute_never_harms_what_it_does_not_understand() {
         &["mute", "add"],
         &["mute", "add", ""],
         &["mute", "add", "t", "--value", "x"],
+        &["mute", "add", "t", "--value", "NaN"],
         &["mute", "list", "t"],
         &["mute", "remove", "t", "u"],
     ] {
