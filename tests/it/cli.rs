@@ -45,6 +45,27 @@ fn one_question_gets_its_answer_with_and_without_a_daemon() {
     host.check();
 }
 
+/// The words behind `agent` belong to the agents' program, whatever they look like.
+#[test]
+fn the_commands_of_the_agents_side_are_reached() {
+    let host = Host::new();
+    let at = |name: &str| host.data().with_file_name(name);
+    let run = |words: &[&str]| {
+        let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+        command.args(words).env("HEARTH_DATA", host.data());
+        command.env("CLAUDE_SESSION_ID", "s1").env("HEARTH_ROOTS", r#"{"session":"/s","group":"/g","home":"/h"}"#);
+        command.env("NANOCLAW_SENTINEL", at("sentinel")).env("NANOCLAW_STATE_PATH", at("state.json"));
+        Running::start(command, b"").end()
+    };
+    let ended = run(&["agent", "needs-bootstrap", "--json", "--help"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stdout.contains("sentinel_missing"), "{ended:#?}");
+    assert_eq!(run(&["agent", "register-session", "--help"]).code, Some(0));
+    assert_eq!(run(&["agent", "needs-bootstrap"]).code, Some(1));
+    assert_eq!(run(&["agent", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
+    assert!(!host.data().join("store").exists());
+}
+
 #[test]
 fn questions_that_are_asked_at_once_are_all_answered() {
     let mut host = Host::new();
