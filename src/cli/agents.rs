@@ -111,6 +111,9 @@ pub(super) struct AgentKeys {
     /// Zone of its people: a name like Europe/Berlin, or an offset like +02:00
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
+    /// What becomes of skips that a retry would likely mend: `tell` people, or `retry` silently
+    #[arg(long)]
+    technical_skips: Option<String>,
     /// What it reaches over the network: `none`, `host` or `open`
     #[arg(long)]
     network: Option<String>,
@@ -180,6 +183,7 @@ impl AgentKeys {
             ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),
             ("max_parallel", typed(self.max_parallel.as_ref())),
             ("timezone", text(self.timezone.as_ref())),
+            ("technical_skips", text(self.technical_skips.as_ref())),
             ("network", text(self.network.as_ref())),
             ("mounts", sight::mounts(&self.mounts)),
             ("skills", sight::skills(&self.skills)),

@@ -39,6 +39,7 @@ mod reconcile;
 mod runtime;
 pub mod selftest;
 pub mod setup;
+mod skips;
 mod stop;
 mod switchboard;
 mod ticks;
@@ -53,6 +54,7 @@ use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
 use runtime::Chosen;
+use skips::Skips;
 use stop::{Needed, Stop};
 use switchboard::Switchboard;
 use typing::Typing;
@@ -227,6 +229,7 @@ impl Daemon {
             runtime: Arc::clone(&self.runtime),
             switchboard: Arc::clone(&self.switchboard),
             removals,
+            skips: Skips::start(&self.paths, (&self.inbox, &self.engine), &self.stop)?,
             typing: Arc::clone(&self.typing),
             stop: Arc::clone(&self.stop),
             engine: Arc::clone(&self.engine),

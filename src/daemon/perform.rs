@@ -6,6 +6,7 @@ use super::crash;
 use super::files::Removals;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
+use super::skips::Skips;
 use super::stop::Stop;
 use super::switchboard::Switchboard;
 use super::typing::Typing;
@@ -25,6 +26,8 @@ pub(super) struct World {
     pub(super) switchboard: Arc<Switchboard>,
     /// Where files go that nobody needs any more.
     pub(super) removals: Removals,
+    /// Who looks for skip summaries.
+    pub(super) skips: Skips,
     /// Who is shown to be at work.
     pub(super) typing: Arc<Typing>,
     /// Whether anything new may be begun.
@@ -77,6 +80,8 @@ impl World {
             Effect::Reconnect(channel) => self.switchboard.reconnect(&channel),
             Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
             Effect::Unneeded(files) => self.removals.forget(files),
+            Effect::LookForSkips(agent, folder, after) => self.skips.look(agent, folder, after),
+            Effect::RemoveSkip { folder, skill, digest } => self.skips.remove(folder, skill, digest),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

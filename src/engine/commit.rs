@@ -273,6 +273,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::DirectOpened(..)
         | Input::Sweep(_)
         | Input::Clock(_)
+        | Input::Skips(..)
         | Input::Continue(_) => false,
     }
 }

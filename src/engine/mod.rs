@@ -58,6 +58,7 @@ mod route;
 mod scene;
 mod schedule;
 mod sessions;
+mod skips;
 mod spec;
 mod start;
 mod starts;
@@ -170,6 +171,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
         Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
         Input::Clock(change) => clock::changed(cx, txn, *change),
+        Input::Skips(agent, look) => skips::looked(cx, txn, *agent, look).map(Applied::done),
         Input::Task(command) => {
             let mut effects = Vec::new();
             let changed = schedule::command(cx, txn, (command.clone(), None), &mut effects)?;

@@ -3,7 +3,7 @@
 use super::stuck::{self, Verdict};
 use super::{
     Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, retention,
-    schedule, threads, wake,
+    schedule, skips, threads, wake,
 };
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
@@ -33,6 +33,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         ripen_outbound,
         attempt_again,
         threads::expire,
+        skips::due,
         remove::resume,
     ];
     for part in parts {

@@ -235,6 +235,18 @@ pub struct AgentSettings {
     pub skills: Skills,
     /// Zone of its people (IANA); none is the installation's.
     pub timezone: Option<String>,
+    /// What becomes of skips that a retry would likely mend.
+    pub technical_skips: TechnicalSkips,
+}
+
+/// What becomes of work that a skill left undone because something was broken for the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum TechnicalSkips {
+    /// People are told.
+    #[default]
+    Tell,
+    /// The next run tries again, and nobody is told unless it fails again and again.
+    Retry,
 }
 
 /// What holds an agent in the process runtime.
@@ -287,6 +299,7 @@ impl AgentSettings {
             limits: Limits { memory: None, cpu: None, pids: None },
             skills: Skills::All,
             timezone: None,
+            technical_skips: TechnicalSkips::Tell,
         }
     }
 

@@ -1,10 +1,9 @@
 //! What lies in an agent group's folder as files of a contract with programs inside and outside: the fields of its
-//! session state, and the skips that its skills report.
+//! session state. The skips that its skills report are in `skip`.
 
 use serde::{Deserialize, Serialize};
 
 use super::content::{BlobId, RawJson};
-use super::id::{OutboundId, SessionId};
 use super::time::Timestamp;
 
 /// What is known of an agent group's session-state file.
@@ -85,64 +84,4 @@ pub struct PendingResponse {
     pub since: Timestamp,
     /// When it counts as stale.
     pub due: Timestamp,
-}
-
-/// A skip that a skill reported.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkipSummary {
-    /// Whose.
-    pub agent: super::id::AgentId,
-    /// The skill, `tessl__<name>`; also in the file's name.
-    pub skill: String,
-    /// The session in whose turn it appeared, if one was at work.
-    pub session: Option<SessionId>,
-    /// Which step was skipped.
-    pub step: SkipStep,
-    /// Why, in one line.
-    pub reason: String,
-    /// What was skipped.
-    pub items: Vec<String>,
-    /// Whether a retry would likely work, or it was meant.
-    pub kind: SkipKind,
-    /// When, as the skill says.
-    pub occurred: Timestamp,
-    /// Digest of the file.
-    pub digest: BlobId,
-    /// When it was taken in.
-    pub taken: Timestamp,
-    /// What became of it.
-    pub state: SkipState,
-}
-
-/// The step of a skill.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipStep {
-    /// By name.
-    Name(String),
-    /// By number.
-    Number(i64),
-}
-
-/// Why something was skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipKind {
-    /// Something was broken for the moment.
-    Technical,
-    /// It was meant to be skipped.
-    Policy,
-}
-
-/// What became of a skip.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipState {
-    /// People were not told yet.
-    Waiting,
-    /// People are told by this message.
-    Surfaced(OutboundId, Timestamp),
-    /// Its file was removed before Hearth told anybody: a skill inside did.
-    Taken(Timestamp),
-    /// It is tried again silently, as the operator wanted.
-    Retried(Timestamp),
-    /// The operator said that it is seen.
-    Acknowledged(Timestamp),
 }

@@ -10,6 +10,7 @@ use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
+use super::skip::SkipLook;
 use super::task::TaskCommand;
 use super::time::{Millis, Timestamp};
 
@@ -40,6 +41,8 @@ pub enum Input {
     Sweep(Vec<Observation>),
     /// Something happened to the clocks of the machine.
     Clock(ClockChange),
+    /// Somebody looked for skip summaries in an agent's folder.
+    Skips(AgentId, SkipLook),
     /// An operator wants something done with tasks.
     Task(TaskCommand),
     /// An operator wants the entities to be like this.

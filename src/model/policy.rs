@@ -69,6 +69,12 @@ pub struct Policy {
     pub hops_max: u32,
     /// Longest time an agent's question may wait.
     pub question_max: Millis,
+    /// Technical skips of the same items in a row of which the last one makes people be asked.
+    pub skip_repeats: u32,
+    /// Time a skip of which nobody can say in whose turn it was reported waits for its agent to be at rest.
+    pub skip_wait: Millis,
+    /// Skips of one agent of which people were not told yet that are taken in; further files stay where they are.
+    pub skips_waiting_max: usize,
 }
 
 impl Policy {
@@ -106,6 +112,9 @@ impl Policy {
         sticky_lifetime: Millis::minutes(24 * 60),
         hops_max: 10,
         question_max: Millis::minutes(24 * 60),
+        skip_repeats: 3,
+        skip_wait: Millis::minutes(15),
+        skips_waiting_max: 100,
     };
 
     /// Wait before try `tries + 1`: base · 2^tries.

@@ -61,6 +61,8 @@ impl From<&Effect> for Caused {
             Effect::Reconnect(channel) => ("reconnect", channel.to_string()),
             Effect::Release(session, files) => ("release", format!("{session}, {} files", files.len())),
             Effect::Unneeded(files) => ("remove", format!("{} files", files.len())),
+            Effect::LookForSkips(_, folder, _) => ("look_for_skips", folder.to_string()),
+            Effect::RemoveSkip { folder, skill, .. } => ("remove_skip", format!("{skill} of {folder}")),
             Effect::Continue(Continuation::DropMessagesOf(agent)) => {
                 ("continue", format!("dropping messages of {agent}"))
             }

@@ -1,7 +1,7 @@
 //! What agent groups' files say: session state, skips.
 
 use super::Check;
-use crate::model::group::SkipState;
+use crate::model::skip::SkipState;
 use crate::state::{ForeignKey, Result, Text};
 
 /// Fields are under their names, ids and pending responses are found by position and time.
@@ -43,9 +43,24 @@ pub(super) fn skips(check: &mut Check<'_, '_>) -> Result<()> {
         &db.skips_by_file,
         |id, skip| {
             // A skill's name is checked where its file is read; it fits.
-            let file = Text::new(format!("{}/{}", skip.skill, skip.digest.as_str())).ok()?;
+            let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str())).ok()?;
             Some(((skip.agent, file, *id), ()))
         },
         |(_, _, id), ()| *id,
+    )?;
+    check.agree(
+        &db.skips,
+        &db.skips_by_skill,
+        |id, skip| Some(((skip.agent, Text::new(skip.skill.clone()).ok()?, *id), ())),
+        |(_, _, id), ()| *id,
+    )?;
+    check.agree(
+        &db.skips,
+        &db.skips_sent,
+        |id, skip| match skip.state {
+            SkipState::Sending(outbound, _) => Some((outbound, *id)),
+            _ => None,
+        },
+        |_, id| *id,
     )
 }

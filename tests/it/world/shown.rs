@@ -33,6 +33,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
+        Input::Skips(agent, look) => format!("{} skips of {agent}", look.found.len()),
         Input::Task(command) => format!("task command {command:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
         Input::Continue(rest) => format!("continue {rest:?}"),
@@ -118,6 +119,8 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         Effect::Reconnect(channel) => format!("reconnect {channel}"),
         Effect::Release(session, files) => format!("release {session} {files:?}"),
         Effect::Unneeded(files) => format!("remove {} files", files.len()),
+        Effect::LookForSkips(agent, ..) => format!("look for skips of {agent}"),
+        Effect::RemoveSkip { skill, .. } => format!("remove the skip of {skill}"),
         Effect::Continue(rest) => format!("continue {rest:?}"),
     }
 }

@@ -1,11 +1,12 @@
 //! Directories, the sessions that are theirs alone, and the files of agent groups.
 
 use super::{AGENT, OutboundId, SESSION, SessionId, SkipId, at, blob, json};
-use crate::model::group::{
-    PendingResponse, SeenId, SkipKind, SkipState, SkipStep, SkipSummary, StateField, StateFile, StatePart, StateTrouble,
-};
+use crate::model::Awake;
+use crate::model::approval::Decider;
+use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart, StateTrouble};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{Base, Compaction, Lineage, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::skip::{SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary};
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -177,7 +178,9 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         SkipState::Surfaced(OutboundId::new(1), at(8)),
         SkipState::Taken(at(8)),
         SkipState::Retried(at(8)),
-        SkipState::Acknowledged(at(8)),
+        SkipState::Acknowledged { by: Decider::Operator, answer: SkipAnswer::Leave, at: at(8) },
+        SkipState::Sending(OutboundId::new(2), at(8)),
+        SkipState::Unsent("nobody".to_owned(), at(8)),
     ];
     for (number, state) in (1_u64..).zip(states) {
         skip(db, txn, SkipId::new(number), state)?;
@@ -192,19 +195,29 @@ fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Resul
         agent: AGENT,
         skill: "tessl__check-cfps".to_owned(),
         session: Some(SESSION),
+        report: SkipReport {
+        digest: blob(),
         step: if technical { SkipStep::Number(3) } else { SkipStep::Name("tier 3".to_owned()) },
         reason: "nightly budget".to_owned(),
         items: vec!["cfp-1".to_owned()],
         kind: if technical { SkipKind::Technical } else { SkipKind::Policy },
         occurred: at(5),
-        digest: blob(),
+        },
         taken: at(6),
+        noticed: Awake::new(1, 6),
+        file: if technical { SkipFile::There } else { SkipFile::Replaced },
+        repeats: 1,
+        nonce: None,
         state,
     };
+    if let SkipState::Sending(outbound, _) = skip.state {
+        db.skips_sent.put(txn, &outbound, &id)?;
+    }
+    db.skips_by_skill.put(txn, &(AGENT, Text::new(skip.skill.clone())?, id), &())?;
     if waits {
         db.skips_unsurfaced.put(txn, &(AGENT, id), &())?;
     }
-    let file = Text::new(format!("{}/{}", skip.skill, skip.digest.as_str()))?;
+    let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str()))?;
     db.skips_by_file.put(txn, &(AGENT, file, id), &())?;
     db.skips.put(txn, &id, &skip)
 }
