@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Sta
 use rustix::io::Errno;
 
 use super::error::Error;
+use crate::model::time::Timestamp;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once.
@@ -122,6 +123,15 @@ impl Dir {
     pub(super) fn size(&self, name: &OsStr) -> Result<Option<u64>, Error> {
         let file = self.stat(name)?.filter(|stat| kind(stat) == Kind::File);
         Ok(file.map(|stat| u64::try_from(stat.st_size).unwrap_or(0)))
+    }
+
+    /// When what has a name was last changed.
+    pub(super) fn modified(&self, name: &OsStr) -> Result<Option<Timestamp>, Error> {
+        let time = |stat: Stat| {
+            let millis = i64::try_from(stat.st_mtime_nsec).unwrap_or(0) / 1_000_000;
+            Timestamp::from_millis(stat.st_mtime.saturating_mul(1_000).saturating_add(millis))
+        };
+        Ok(self.stat(name)?.map(time))
     }
 
     fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {

@@ -10,6 +10,7 @@ mod error;
 pub mod home;
 pub mod memory;
 pub mod skips;
+pub mod tile;
 pub mod transcript;
 
 pub use error::Error;

@@ -10,11 +10,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::dir::{Content, Dir, Kind};
 use super::error::Error;
+use super::home::CLAUDE_DIR;
 use super::memory;
 use crate::config::Paths;
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;
 use crate::model::skip::{FoundSkip, SkipTrouble, is_skill};
+use crate::model::time::Timestamp;
 
 mod parse;
 
@@ -82,6 +84,32 @@ pub fn find(paths: &Paths, folder: &Folder) -> Result<Found, Error> {
         }
     }
     Ok(found)
+}
+
+/// When a file of an agent group's folder was last changed; none if it is not there.
+///
+/// # Errors
+/// [`Error`] if the machine cannot read.
+pub fn modified(paths: &Paths, folder: &Folder, name: &str) -> Result<Option<Timestamp>, Error> {
+    match memory::find(&paths.groups(), folder)? {
+        Some(group) => group.modified(name.as_ref()),
+        None => Ok(None),
+    }
+}
+
+/// Whether an agent has a skill: in its home, or among those of the installation.
+///
+/// # Errors
+/// [`Error`] if the machine cannot read.
+pub fn is_known(paths: &Paths, folder: &Folder, skill: &str) -> Result<bool, Error> {
+    let home = memory::find(&paths.homes(), folder)?.map(|home| home.dir(CLAUDE_DIR.as_ref())).transpose()?.flatten();
+    let own = home.map(|home| home.dir("skills".as_ref())).transpose()?.flatten();
+    for place in [own, Dir::find(&paths.skills())?].into_iter().flatten() {
+        if place.kind(skill.as_ref())? != Kind::Nothing {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes the summary of a skill if it is still the file with this digest. One that was written over it meanwhile stays.

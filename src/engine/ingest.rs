@@ -3,7 +3,8 @@
 use super::again::FailedTurn;
 use super::outbox::Accepted;
 use super::{
-    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, skips, starts, wake,
+    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, skips,
+    starts, wake,
 };
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};

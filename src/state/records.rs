@@ -16,8 +16,8 @@ use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::Session;
-use crate::model::task::{Fire, Task};
 use crate::model::skip::{SkipStep, SkipSummary};
+use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
 

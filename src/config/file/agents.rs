@@ -88,9 +88,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         limits: sight::limits(problems, section),
         skills: sight::skills(problems, section),
         timezone: section.zone(problems, "timezone"),
-        technical_skips: section
-            .word(problems, "technical_skips", &TECHNICAL_SKIPS)
-            .unwrap_or(default.technical_skips),
+        technical_skips: section.word(problems, "technical_skips", &TECHNICAL_SKIPS).unwrap_or(default.technical_skips),
     };
     check_provider(problems, section, &settings);
     settings

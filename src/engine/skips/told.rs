@@ -91,11 +91,7 @@ pub(in crate::engine) fn settled(
 
 /// The end of a summary's file.
 pub(super) fn removal(agent: &Agent, skip: &SkipSummary) -> Effect {
-    Effect::RemoveSkip {
-        folder: agent.folder.clone(),
-        skill: skip.skill.clone(),
-        digest: skip.report.digest.clone(),
-    }
+    Effect::RemoveSkip { folder: agent.folder.clone(), skill: skip.skill.clone(), digest: skip.report.digest.clone() }
 }
 
 /// Where people are told.
