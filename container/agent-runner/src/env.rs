@@ -1,5 +1,7 @@
 //! The only reader of environment variables in this crate.
 
+use std::ffi::OsString;
+
 use hearth_zone::Zone;
 
 use crate::roots::{Roots, Start, StartError};
@@ -38,4 +40,10 @@ pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// A variable as the system has it, Unicode or not.
+#[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
+pub(crate) fn raw(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }

@@ -46,6 +46,7 @@ mod stop;
 mod strip;
 mod tmp;
 mod tools;
+mod trusted;
 mod watch;
 
 use std::process::ExitCode;
@@ -96,18 +97,20 @@ pub fn main_from_env() -> ExitCode {
     }
 }
 
-/// Runs what the arguments of this process ask for, without its own name: nothing is the runner, `prompt` prints a prompt.
+/// Runs what the arguments of this process ask for, without its own name: nothing is the runner, `prompt` prints a
+/// prompt, the others are those of `docs/trusted.md`.
 #[must_use]
 pub fn main_from_arguments(arguments: &[String]) -> ExitCode {
     match arguments.split_first() {
         None => main_from_env(),
         Some((command, rest)) if command == "prompt" => prompt::command::main(rest),
-        Some((other, _)) => {
+        Some((command, rest)) => trusted::main(command, rest).unwrap_or_else(|| {
             log::note(format_args!(
-                "there is no command {other:?}; there is `prompt`, and without one Hearth starts this program"
+                "there is no command {command:?}; there are `prompt`, {}, and without one Hearth starts this program",
+                trusted::NAMES
             ));
             ExitCode::from(2)
-        }
+        }),
     }
 }
 

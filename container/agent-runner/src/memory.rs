@@ -10,7 +10,7 @@ use crate::stop::Error;
 
 /// Beside the providers: which numbers this incarnation may have used, as `<incarnation>:<first unused>`. The host
 /// deletes answers it has stored, so that their numbers could not be known after a restart of the same incarnation.
-const NUMBERS: &str = "hearth-runner";
+pub(crate) const NUMBERS: &str = "hearth-runner";
 
 /// Continuations of the providers and the reserved numbers.
 #[derive(Debug)]
