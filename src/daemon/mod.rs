@@ -31,6 +31,7 @@ mod desk;
 mod door;
 mod drain;
 pub mod files;
+mod groups;
 pub mod image;
 mod inbox;
 mod mailroom;
@@ -49,6 +50,7 @@ mod typing;
 pub use builds::BuildStatus;
 use builds::Builds;
 use files::{Fates, Files, Removals, Remover};
+use groups::Groups;
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
@@ -228,6 +230,7 @@ impl Daemon {
             switchboard: Arc::clone(&self.switchboard),
             removals,
             typing: Arc::clone(&self.typing),
+            groups: self.start_groups()?,
             stop: Arc::clone(&self.stop),
             engine: Arc::clone(&self.engine),
             inbox: Arc::clone(&self.inbox),
@@ -276,6 +279,16 @@ impl Daemon {
         let entropy = clock::random().map_err(|error| Error::Entropy(error).to_string())?;
         let done = self.engine.commit(group, self.clock.now(), entropy);
         done.map_err(|error| format!("the store failed: {error}"))
+    }
+
+    fn start_groups(&self) -> Result<Groups, Error> {
+        Groups::start(groups::Around {
+            inbox: Arc::clone(&self.inbox),
+            engine: Arc::clone(&self.engine),
+            stop: Arc::clone(&self.stop),
+            clock: self.clock.clone(),
+            paths: self.paths.clone(),
+        })
     }
 
     fn start_builds(&self, install: String) -> Result<(), Error> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::crash;
 use super::files::Removals;
+use super::groups::Groups;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
 use super::stop::Stop;
@@ -31,6 +32,8 @@ pub(super) struct World {
     pub(super) stop: Arc<Stop>,
     /// The store, for reading.
     pub(super) engine: Arc<Engine>,
+    /// Session state of agent groups.
+    pub(super) groups: Groups,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -77,6 +80,7 @@ impl World {
             Effect::Reconnect(channel) => self.switchboard.reconnect(&channel),
             Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
             Effect::Unneeded(files) => self.removals.forget(files),
+            Effect::ShareState(agent) => self.groups.share(agent),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

@@ -7,7 +7,7 @@ use super::address::{Address, ChannelName, UserId};
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::{AgentSettings, ProviderKind};
-use super::id::{MessageId, OutboundId, SessionId};
+use super::id::{AgentId, MessageId, OutboundId, SessionId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
@@ -45,6 +45,8 @@ pub enum Effect {
     Release(SessionId, Vec<String>),
     /// Remove files of the store of files that no message needs any more.
     Unneeded(Vec<BlobId>),
+    /// Let the session-state file of an agent group say what the store says.
+    ShareState(AgentId),
     /// Do the rest of some work.
     Continue(Continuation),
 }

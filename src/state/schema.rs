@@ -193,6 +193,8 @@ tables! {
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Agent groups' session-state files.
     table state_files: AgentId => StateFile;
+    /// Those that have to be written.
+    index state_files_dirty: AgentId => ();
     /// Their fields.
     table state_fields: (AgentId, StatePart, ForeignKey) => StateField;
     /// Ids that skills of an agent have seen.

@@ -8,6 +8,12 @@ use crate::state::{ForeignKey, Result, Text};
 pub(super) fn state_files(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.state_files, |check, agent, _| check.refers((&db.state_files, &agent), (&db.agents, &agent)))?;
+    check.agree(
+        &db.state_files,
+        &db.state_files_dirty,
+        |agent, file| file.dirty.then_some((*agent, ())),
+        |agent, ()| *agent,
+    )?;
     check.each(&db.state_fields, |check, key, field| {
         check.refers((&db.state_fields, &key), (&db.state_files, &key.0))?;
         if key.2 != ForeignKey::of(&field.name) {

@@ -132,6 +132,8 @@ impl Outside {
                 self.released.extend(files);
                 vec![]
             }
+            // No test of this world has a file of this kind.
+            Effect::ShareState(_) => vec![],
             Effect::Unneeded(files) => {
                 self.unneeded.extend(files);
                 vec![]

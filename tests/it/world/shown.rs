@@ -71,6 +71,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
             }
             text
         }
+        Reply::State(export) => format!("state {}", if export.is_some() { "to write" } else { "as it is" }),
         Reply::Task(id, task) => {
             format!("task {id} {}, next {:?}", task.state.as_str(), task.next.map(|at| at.to_string()))
         }
@@ -117,6 +118,7 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         Effect::Typing(session, at) => format!("typing of {session} in {}/{}", at.channel, at.platform_id),
         Effect::Reconnect(channel) => format!("reconnect {channel}"),
         Effect::Release(session, files) => format!("release {session} {files:?}"),
+        Effect::ShareState(agent) => format!("share state of {agent}"),
         Effect::Unneeded(files) => format!("remove {} files", files.len()),
         Effect::Continue(rest) => format!("continue {rest:?}"),
     }
