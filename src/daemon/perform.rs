@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::crash;
 use super::files::Removals;
+use super::groups::Groups;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
 use super::skips::Skips;
@@ -27,13 +28,15 @@ pub(super) struct World {
     /// Where files go that nobody needs any more.
     pub(super) removals: Removals,
     /// Who looks for skip summaries.
-    pub(super) skips: Skips,
+    pub(super) skips: Arc<Skips>,
     /// Who is shown to be at work.
     pub(super) typing: Arc<Typing>,
     /// Whether anything new may be begun.
     pub(super) stop: Arc<Stop>,
     /// The store, for reading.
     pub(super) engine: Arc<Engine>,
+    /// Session state of agent groups.
+    pub(super) groups: Groups,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -82,6 +85,7 @@ impl World {
             Effect::Unneeded(files) => self.removals.forget(files),
             Effect::LookForSkips(agent, folder, after) => self.skips.look(agent, folder, after),
             Effect::RemoveSkip { folder, skill, digest } => self.skips.remove(folder, skill, digest),
+            Effect::ShareState(agent) => self.groups.share(agent),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

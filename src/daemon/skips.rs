@@ -13,6 +13,7 @@ use crate::contracts::skips;
 use crate::engine::commit::Engine;
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;
+use crate::model::group::GroupInput;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::input::Input;
 use crate::model::skip::SkipLook;
@@ -120,7 +121,7 @@ impl Desk {
         }
         crash::point("skip-found");
         let look = SkipLook { after, found: found.skips, complete: !found.cut };
-        self.inbox.push(Item::of(Input::Skips(agent, look)));
+        self.inbox.push(Item::of(Input::Group(agent, GroupInput::Skips(look))));
     }
 
     /// Says once what is wrong with a file that is left alone; `hearth skips lint` says it whenever it is asked.

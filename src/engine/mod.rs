@@ -34,6 +34,7 @@ mod engage;
 pub mod entropy;
 mod export;
 mod gate;
+mod group;
 mod ingest;
 mod journal;
 mod json;
@@ -171,7 +172,6 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
         Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
         Input::Clock(change) => clock::changed(cx, txn, *change),
-        Input::Skips(agent, look) => skips::looked(cx, txn, *agent, look).map(Applied::done),
         Input::Task(command) => {
             let mut effects = Vec::new();
             let changed = schedule::command(cx, txn, (command.clone(), None), &mut effects)?;
@@ -181,6 +181,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
             })
         }
         Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
+        Input::Group(agent, happened) => group::apply(cx, txn, *agent, happened),
         Input::Continue(rest) => remove::go_on(cx, txn, *rest),
     }
 }

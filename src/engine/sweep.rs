@@ -2,7 +2,7 @@
 
 use super::stuck::{self, Verdict};
 use super::{
-    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, retention,
+    Applied, Cx, Result, approvals, deliver, group, lifecycle, messages, outbox, places, remove, requests, retention,
     schedule, skips, threads, wake,
 };
 use crate::model::delivery::OutState;
@@ -32,6 +32,7 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         requests::replies::again,
         ripen_outbound,
         attempt_again,
+        group::due,
         threads::expire,
         skips::due,
         remove::resume,

@@ -56,6 +56,8 @@ pub enum Effect {
         /// Of which file.
         digest: BlobId,
     },
+    /// Let the session-state file of an agent group say what the store says.
+    ShareState(AgentId),
     /// Do the rest of some work.
     Continue(Continuation),
 }

@@ -6,11 +6,11 @@ use super::configure::Configure;
 use super::content::{Attachment, Content};
 use super::delivery::DeliveryResult;
 use super::entity::Packages;
+use super::group::GroupInput;
 use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
-use super::skip::SkipLook;
 use super::task::TaskCommand;
 use super::time::{Millis, Timestamp};
 
@@ -41,12 +41,12 @@ pub enum Input {
     Sweep(Vec<Observation>),
     /// Something happened to the clocks of the machine.
     Clock(ClockChange),
-    /// Somebody looked for skip summaries in an agent's folder.
-    Skips(AgentId, SkipLook),
     /// An operator wants something done with tasks.
     Task(TaskCommand),
     /// An operator wants the entities to be like this.
     Configure(Configure),
+    /// Something happened to the files of an agent group.
+    Group(AgentId, GroupInput),
     /// The rest of work that was too large for one transaction.
     Continue(Continuation),
 }

@@ -130,7 +130,10 @@ records! {
     }
     "mute" 1 Mute |row| { black_out_json(&mut row.note); }
     "state_file" 1 StateFile
-    "state_field" 1 StateField |row| { black_out_json(&mut row.value); }
+    "state_field" 1 StateField |row| {
+        row.value.iter_mut().for_each(black_out_json);
+        row.known.iter_mut().flatten().for_each(black_out_json);
+    }
     "seen_id" 1 SeenId |row| { black_out(&mut row.id); }
     "pending_response" 1 PendingResponse |row| { black_out_json(&mut row.value); }
     "journal_entry" 1 JournalEntry

@@ -198,8 +198,12 @@ tables! {
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Agent groups' session-state files.
     table state_files: AgentId => StateFile;
+    /// Those that have to be written.
+    index state_files_dirty: AgentId => ();
     /// Their fields.
     table state_fields: (AgentId, StatePart, ForeignKey) => StateField;
+    /// Threads that their session states mute, by the name that they have there.
+    index state_mutes: (AgentId, ForeignKey) => ();
     /// Ids that skills of an agent have seen.
     table seen_ids: (AgentId, ForeignKey) => SeenId;
     /// The same in order.

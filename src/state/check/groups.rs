@@ -1,6 +1,7 @@
 //! What agent groups' files say: session state, skips.
 
 use super::Check;
+use crate::model::group::StatePart;
 use crate::model::skip::SkipState;
 use crate::state::{ForeignKey, Result, Text};
 
@@ -8,6 +9,12 @@ use crate::state::{ForeignKey, Result, Text};
 pub(super) fn state_files(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.state_files, |check, agent, _| check.refers((&db.state_files, &agent), (&db.agents, &agent)))?;
+    check.agree(
+        &db.state_files,
+        &db.state_files_dirty,
+        |agent, file| file.dirty.then_some((*agent, ())),
+        |agent, ()| *agent,
+    )?;
     check.each(&db.state_fields, |check, key, field| {
         check.refers((&db.state_fields, &key), (&db.state_files, &key.0))?;
         if key.2 != ForeignKey::of(&field.name) {
@@ -15,6 +22,12 @@ pub(super) fn state_files(check: &mut Check<'_, '_>) -> Result<()> {
         }
         Ok(())
     })?;
+    check.agree(
+        &db.state_fields,
+        &db.state_mutes,
+        |(agent, part, name), field| (*part == StatePart::Muted && field.mutes()).then(|| ((*agent, name.clone()), ())),
+        |(agent, name), ()| (*agent, StatePart::Muted, name.clone()),
+    )?;
     check.agree(
         &db.seen_ids,
         &db.seen_ids_by_position,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth::model::content::{BlobId, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
 use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Settled};
+use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
@@ -136,13 +137,18 @@ impl Outside {
                 self.released.extend(files);
                 vec![]
             }
+            // No test of this world has a file of this kind.
+            Effect::ShareState(_) => vec![],
             Effect::Unneeded(files) => {
                 self.unneeded.extend(files);
                 vec![]
             }
             Effect::LookForSkips(agent, _, after) => {
                 let found = self.skips.get(&agent).cloned();
-                found.map(|found| Input::Skips(agent, SkipLook { after, found, complete: true })).into_iter().collect()
+                found
+                    .map(|found| Input::Group(agent, GroupInput::Skips(SkipLook { after, found, complete: true })))
+                    .into_iter()
+                    .collect()
             }
             Effect::RemoveSkip { skill, digest, .. } => {
                 let is = |found: &FoundSkip| {

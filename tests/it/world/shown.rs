@@ -33,7 +33,6 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
-        Input::Skips(agent, look) => format!("{} skips of {agent}", look.found.len()),
         Input::Task(command) => format!("task command {command:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
         Input::Continue(rest) => format!("continue {rest:?}"),
@@ -72,6 +71,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
             }
             text
         }
+        Reply::State(export) => format!("state {}", if export.is_some() { "to write" } else { "as it is" }),
         Reply::Task(id, task) => {
             format!("task {id} {}, next {:?}", task.state.as_str(), task.next.map(|at| at.to_string()))
         }
@@ -118,6 +118,7 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         Effect::Typing(session, at) => format!("typing of {session} in {}/{}", at.channel, at.platform_id),
         Effect::Reconnect(channel) => format!("reconnect {channel}"),
         Effect::Release(session, files) => format!("release {session} {files:?}"),
+        Effect::ShareState(agent) => format!("share state of {agent}"),
         Effect::Unneeded(files) => format!("remove {} files", files.len()),
         Effect::LookForSkips(agent, ..) => format!("look for skips of {agent}"),
         Effect::RemoveSkip { skill, .. } => format!("remove the skip of {skill}"),
