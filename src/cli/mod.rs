@@ -1,5 +1,6 @@
 //! What people type: one file per group of commands. Tables for people, `--json` for programs; 0 done, 1 failed, 2 usage.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -172,9 +173,13 @@ enum Command {
     /// Show what a time means; needs no data directory
     #[command(subcommand)]
     Time(time::TimeCommand),
-    /// The runner of an agent's process
+    /// The program on the agents' side
     #[command(hide = true)]
-    Agent,
+    Agent {
+        /// One of its commands; without one it is the runner of an agent's process
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// A failed command: what to tell people.
@@ -214,8 +219,9 @@ pub fn main() -> ExitCode {
     if let Some(done) = without_data(&cli.command, cli.global.json) {
         return exit(done);
     }
-    if matches!(cli.command, Command::Agent) {
-        return agent_runner::main_from_env();
+    if let Command::Agent { arguments } = &cli.command {
+        let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        return agent_runner::main_from_arguments(&words);
     }
     start_log(matches!(cli.command, Command::Run(_)));
     exit(run(cli))
@@ -279,9 +285,11 @@ fn run(cli: Cli) -> Done {
         Command::Restore(args) => backup::restore(&paths, &args, json),
         Command::Compact => backup::compact(&paths, json),
         Command::Store(command) => store::run(&paths, &command, json),
-        Command::Agent | Command::Completions { .. } | Command::Man { .. } | Command::Cron(_) | Command::Time(_) => {
-            Ok(())
-        }
+        Command::Agent { .. }
+        | Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Cron(_)
+        | Command::Time(_) => Ok(()),
     }
 }
 

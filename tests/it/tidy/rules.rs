@@ -254,6 +254,15 @@ pub(super) const BANS: &[Ban] = &[
         why: "bytes are bytes everywhere else",
     },
     Ban {
+        thing: Thing::Crate("rusqlite"),
+        within: "",
+        places: &[
+            ("container/agent-runner/src/trusted/", "reads the database of another host"),
+            ("src/contracts/", "takes it over"),
+        ],
+        why: "Hearth's own state is in its store; other databases are only read",
+    },
+    Ban {
         thing: Thing::Crate("landlock"),
         within: "",
         places: &[("container/agent-runner/src/confine.rs", "a process confines itself")],

@@ -45,7 +45,7 @@ pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     let header = format!("# Daily Summary \u{2014} {date}\n\n");
     let done = append(&path, &header, pieces, |text| text.split('\n').map(normal).collect())
         .map_err(|why| End::Failed(why.to_string()))?;
-    let last = done.before.lines().filter_map(hour_minute).last();
+    let last = done.before.lines().rev().find_map(hour_minute);
     let first = done.kept.iter().find_map(|line| hour_minute(line));
     let out_of_order = matches!((first, last), (Some(first), Some(last)) if first < last);
     if out_of_order {

@@ -30,4 +30,6 @@ mod requests;
 #[cfg(test)]
 mod tools;
 #[cfg(test)]
+mod trusted;
+#[cfg(test)]
 mod turns;

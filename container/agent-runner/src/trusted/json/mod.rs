@@ -7,7 +7,6 @@
 mod read;
 mod write;
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -99,14 +98,6 @@ impl Text {
         Self::from_units(units)
     }
 
-    /// As Unicode; `None` if it has half of a surrogate pair.
-    pub(crate) fn as_str(&self) -> Option<Cow<'_, str>> {
-        if !self.0.contains('\\') {
-            return Some(Cow::Borrowed(&self.0));
-        }
-        String::from_utf16(&read::units(&self.0)).ok().map(Cow::Owned)
-    }
-
     /// For people: half of a surrogate pair is shown as a replacement character.
     pub(crate) fn shown(&self) -> String {
         String::from_utf16_lossy(&read::units(&self.0))
@@ -162,16 +153,6 @@ impl Object {
             _ => None,
         });
         (object, was)
-    }
-
-    /// Names and values in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, &Json)> {
-        self.0.iter().map(|(name, value)| (name, value))
-    }
-
-    /// Whether it has no members.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
