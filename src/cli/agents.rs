@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::image::{self, BuiltJson};
-use super::{Done, Failure, change, out, purge, sight};
+use super::{Done, Failure, agent_state, change, out, purge, sight};
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::config::{Machine, Paths};
@@ -23,6 +23,11 @@ pub(super) enum AgentsCommand {
     List,
     /// Show one agent
     Show {
+        /// Its folder
+        folder: String,
+    },
+    /// Show what it shares with its programs in session-state.json
+    State {
         /// Its folder
         folder: String,
     },
@@ -140,6 +145,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
     match command {
         AgentsCommand::List => list(&known, json),
         AgentsCommand::Show { folder } => show(paths, find(&known, folder)?, common_zone(&known), json),
+        AgentsCommand::State { folder } => agent_state::state(paths, (find(&known, folder)?.id, folder), json),
         AgentsCommand::Add { folder, keys } => {
             if find(&known, folder).is_ok() {
                 return Err(entity::exists("agent", folder, "agents"));

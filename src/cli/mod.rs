@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::Paths;
 
+mod agent_state;
 mod agents;
 mod apply;
 mod approvals;
