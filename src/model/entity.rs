@@ -7,6 +7,8 @@ use super::id::{AgentId, ChatId};
 use super::request::Install;
 use super::time::Timestamp;
 
+pub use super::hold::Hold;
+
 /// Folder of an agent group: its identity for people, and the name of its directory.
 ///
 /// Source: letters, digits, `_` and `-`, first one a letter or digit, at most 64; `global` is reserved in any case.
@@ -247,32 +249,6 @@ pub enum TechnicalSkips {
     Tell,
     /// The next run tries again, and nobody is told unless it fails again and again.
     Retry,
-}
-
-/// What holds an agent in the process runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// It can touch nothing but its own.
-    Confined,
-    /// It has the rights of the user: the operator said so.
-    Unconfined,
-    /// Nothing confines it, and it does nothing on its own.
-    Harmless,
-    /// It is not started: nothing could confine it, and the operator has not said that it may do without.
-    NeedsUnconfined,
-}
-
-impl Hold {
-    /// For people and programs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Confined => "confined",
-            Self::Unconfined => "unconfined",
-            Self::Harmless => "not needed",
-            Self::NeedsUnconfined => "needs unconfined",
-        }
-    }
 }
 
 impl AgentSettings {

@@ -13,6 +13,7 @@ pub mod delivery;
 pub mod effect;
 pub mod entity;
 pub mod group;
+pub mod hold;
 pub mod hold_off;
 pub mod id;
 pub mod incarnation;

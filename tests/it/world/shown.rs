@@ -2,6 +2,7 @@
 
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::effect::{Effect, Export};
+use hearth::model::group::GroupInput;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Collection, Record};
 use hearth::model::report::{Reply, WiringReport};
@@ -35,6 +36,8 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Task(command) => format!("task command {command:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
+        Input::Group(agent, GroupInput::Skips(look)) => format!("{} skips of {agent}", look.found.len()),
+        Input::Group(agent, happened) => format!("files of {agent}: {happened:?}"),
         Input::Continue(rest) => format!("continue {rest:?}"),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::arguments::Arguments;
 use crate::clock;
 use crate::report::Scene;
-use crate::trusted::library::{self, Json, Places, Summary, Text};
+use crate::trusted::library::{self, Places, Summary, Text};
 
 /// A tool: says what it did, or why nothing was done.
 pub(super) type Tool = fn(&Arguments, &Scene<'_>) -> Result<String, String>;
