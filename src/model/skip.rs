@@ -147,12 +147,6 @@ impl SkipState {
             Self::Acknowledged { .. } => "acknowledged",
         }
     }
-
-    /// Whether the file has done its work and goes.
-    #[must_use]
-    pub const fn is_over(&self) -> bool {
-        matches!(self, Self::Surfaced(..) | Self::Retried(_) | Self::Acknowledged { .. })
-    }
 }
 
 /// What is to be done about a skip.
