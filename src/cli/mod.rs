@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::Paths;
 
+mod agent_state;
 mod agents;
 mod apply;
 mod approvals;
@@ -39,6 +40,7 @@ mod sessions;
 mod shell;
 mod sight;
 mod since;
+mod skips;
 mod status;
 mod store;
 mod sweep;
@@ -126,6 +128,9 @@ enum Command {
     /// List, add and remove threads that do not wake an agent
     #[command(subcommand)]
     Mutes(listening::MutesCommand),
+    /// List, show and answer what skills left undone, and look for summaries that leaked
+    #[command(subcommand)]
+    Skips(skips::SkipsCommand),
     /// List and end where agents go on listening after they were addressed
     #[command(subcommand)]
     Sticky(listening::StickyCommand),
@@ -269,6 +274,7 @@ fn run(cli: Cli) -> Done {
         Command::Channels(command) => channels::channels(&paths, &command, json),
         Command::Questions(command) => questions::questions(&paths, &command, json),
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
+        Command::Skips(command) => skips::skips(&paths, &command, json),
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),

@@ -229,6 +229,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
     warnings.append(&mut trouble::unconfined(db, txn, agent_runner::confine::support().is_ok())?);
     let (held_off, failed_starts) = (trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?);
+    warnings.extend(trouble::state_files(db, txn)?.into_iter().map(|one| one.found));
     warnings.extend(held_off.iter().map(HeldOff::words));
     warnings.extend(failed_starts.iter().map(FailedStarts::words));
     let tasks = tasks::counts(db, txn, &mut warnings)?;

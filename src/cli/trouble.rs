@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::rows;
 use crate::model::entity::{Hold, Network};
+use crate::model::group::StateTrouble;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Phase;
 use crate::state::{self, Read, Tables};
@@ -67,6 +68,52 @@ pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedSta
         found.push(FailedStarts { session: id.to_string(), agent, failed_starts: session.failed_starts, why });
     }
     Ok(found)
+}
+
+/// Session-state files of agents that are left alone, or of which something was kept aside.
+#[derive(Debug)]
+pub(super) struct StateFiles {
+    pub(super) found: String,
+    pub(super) mend: String,
+}
+
+/// Those that somebody has to look at. One that its owner will bring up to date by itself is none.
+pub(super) fn state_files(db: &Tables, txn: &Read<'_>) -> Result<Vec<StateFiles>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.state_files.iter(txn)? {
+        let (id, file) = row?;
+        let Some(agent) = db.agents.get(txn, &id)?.filter(|agent| agent.archived.is_none()) else { continue };
+        let agent = agent.folder.to_string();
+        if let Some(trouble) = file.trouble.as_ref().filter(|trouble| **trouble != StateTrouble::Older) {
+            let words = of_state_file(trouble).1;
+            let what = format!("session-state.json of agent {agent} is left alone: {words}");
+            let mend = format!("`hearth agents state {agent}` shows what is known of it");
+            found.push(StateFiles { found: what, mend });
+        }
+        if let Some(copy) = file.quarantined.last() {
+            let what = format!("session-state.json of agent {agent} could not be read, and was kept as {copy}");
+            let mend = format!("look at groups/{agent}/{copy}; what Hearth knew of the fields is in the file again");
+            found.push(StateFiles { found: what, mend });
+        }
+    }
+    Ok(found)
+}
+
+/// Why a session-state file is left alone: a word for programs, and words for people.
+pub(super) fn of_state_file(trouble: &StateTrouble) -> (&'static str, String) {
+    match trouble {
+        StateTrouble::Newer(version) => {
+            ("newer", format!("its schema_version is {version}, and 1 is the newest that this Hearth knows"))
+        }
+        StateTrouble::Older => (
+            "older",
+            "it names no schema_version that counts; the agent brings it up to date when it next registers its session"
+                .to_owned(),
+        ),
+        StateTrouble::Unreadable(why) => ("unreadable", format!("it is no JSON object: {why}")),
+        StateTrouble::Locked => ("locked", "somebody holds its lock; it is tried again".to_owned()),
+        StateTrouble::Unusable(why) => ("unusable", format!("{why}; it is tried again")),
+    }
 }
 
 /// Agents that are to reach less than the whole network, which only containers can hold them to.

@@ -217,7 +217,8 @@ impl Daemon {
                 | Reply::Configured(_)
                 | Reply::Swept(_)
                 | Reply::Answered { .. }
-                | Reply::Task(..) => {}
+                | Reply::Task(..)
+                | Reply::State(_) => {}
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;

@@ -248,7 +248,7 @@ impl Undo {
 
 /// Whether an input may well answer with a refusal, which undoes what it did.
 fn may_be_refused(input: &Input, no_room: bool) -> bool {
-    matches!(input, Input::Configure(_) | Input::Task(_)) || (no_room && is_new_work(input))
+    matches!(input, Input::Configure(_) | Input::Task(_) | Input::Group(..)) || (no_room && is_new_work(input))
 }
 
 /// What also begins the work whose time has come, if there is room.
@@ -273,6 +273,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::DirectOpened(..)
         | Input::Sweep(_)
         | Input::Clock(_)
+        | Input::Group(..)
         | Input::Continue(_) => false,
     }
 }

@@ -34,6 +34,7 @@ mod engage;
 pub mod entropy;
 mod export;
 mod gate;
+mod group;
 mod ingest;
 mod journal;
 mod json;
@@ -58,6 +59,7 @@ mod route;
 mod scene;
 mod schedule;
 mod sessions;
+mod skips;
 mod spec;
 mod start;
 mod starts;
@@ -179,6 +181,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
             })
         }
         Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
+        Input::Group(agent, happened) => group::apply(cx, txn, *agent, happened),
         Input::Continue(rest) => remove::go_on(cx, txn, *rest),
     }
 }

@@ -6,6 +6,7 @@ use super::configure::Configure;
 use super::content::{Attachment, Content};
 use super::delivery::DeliveryResult;
 use super::entity::Packages;
+use super::group::GroupInput;
 use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
@@ -44,6 +45,8 @@ pub enum Input {
     Task(TaskCommand),
     /// An operator wants the entities to be like this.
     Configure(Configure),
+    /// Something happened to the files of an agent group.
+    Group(AgentId, GroupInput),
     /// The rest of work that was too large for one transaction.
     Continue(Continuation),
 }

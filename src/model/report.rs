@@ -2,6 +2,7 @@
 
 use super::effect::Effect;
 use super::entity::Folder;
+use super::group::StateExport;
 use super::id::{ChatId, MessageId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
@@ -27,6 +28,8 @@ pub enum Reply {
     },
     /// A task, as it is now.
     Task(TaskId, Box<Task>),
+    /// What is to be written into a session-state file, if anything.
+    State(Option<Box<StateExport>>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
 }
@@ -61,6 +64,9 @@ impl From<&Effect> for Caused {
             Effect::Reconnect(channel) => ("reconnect", channel.to_string()),
             Effect::Release(session, files) => ("release", format!("{session}, {} files", files.len())),
             Effect::Unneeded(files) => ("remove", format!("{} files", files.len())),
+            Effect::LookForSkips(_, folder, _) => ("look_for_skips", folder.to_string()),
+            Effect::RemoveSkip { folder, skill, .. } => ("remove_skip", format!("{skill} of {folder}")),
+            Effect::ShareState(agent) => ("share_state", agent.to_string()),
             Effect::Continue(Continuation::DropMessagesOf(agent)) => {
                 ("continue", format!("dropping messages of {agent}"))
             }

@@ -14,7 +14,7 @@ use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::Outbound;
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
-use crate::model::group::{PendingResponse, SeenId, SkipSummary, StateField, StateFile, StatePart};
+use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
 use crate::model::hold_off::HoldOff;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
@@ -25,6 +25,7 @@ use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
 use crate::model::session::Session;
+use crate::model::skip::SkipSummary;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
@@ -185,6 +186,10 @@ tables! {
     index skips_unsurfaced: (AgentId, SkipId) => ();
     /// The same skip again changes nothing: by agent, then skill and digest of the file.
     index skips_by_file: (AgentId, Text, SkipId) => ();
+    /// Skips of a skill in the order in which they were taken in.
+    index skips_by_skill: (AgentId, Text, SkipId) => ();
+    /// Skips of which people are being told, by the message.
+    index skips_sent: OutboundId => SkipId;
     /// Threads in which an agent goes on listening, by agent, channel, chat and thread.
     table sticky: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky;
     /// The same by the time until which it does.
@@ -193,8 +198,12 @@ tables! {
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Agent groups' session-state files.
     table state_files: AgentId => StateFile;
+    /// Those that have to be written.
+    index state_files_dirty: AgentId => ();
     /// Their fields.
     table state_fields: (AgentId, StatePart, ForeignKey) => StateField;
+    /// Threads that their session states mute, by the name that they have there.
+    index state_mutes: (AgentId, ForeignKey) => ();
     /// Ids that skills of an agent have seen.
     table seen_ids: (AgentId, ForeignKey) => SeenId;
     /// The same in order.

@@ -3,7 +3,9 @@
 use sha2::{Digest as _, Sha256};
 
 use super::key::{BadKey, KeyPart, take, take_tag, take_text};
+use crate::model::content::BlobId;
 use crate::model::entity::Folder;
+use crate::model::group::FieldName;
 use crate::model::id::{ChatId, Counter};
 use crate::model::session::Route;
 use crate::model::workspace::Witness;
@@ -108,6 +110,12 @@ impl Foreign for ChannelName {
     }
 }
 
+impl Foreign for FieldName {
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
 impl Foreign for String {
     fn text(&self) -> &str {
         self
@@ -123,6 +131,12 @@ impl Digest {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// As the id of what has these bytes.
+    #[must_use]
+    pub fn blob(&self) -> BlobId {
+        BlobId::of_digest(&self.0)
     }
 
     /// Of what a directory looks like.

@@ -52,6 +52,7 @@ mod routing_sticky;
 mod routing_threads;
 mod schedule_sim;
 mod schedules;
+mod skips;
 mod starts;
 mod tasks;
 mod telegram;

@@ -1,11 +1,14 @@
 //! Directories, the sessions that are theirs alone, and the files of agent groups.
 
 use super::{AGENT, OutboundId, SESSION, SessionId, SkipId, at, blob, json};
+use crate::model::Awake;
+use crate::model::approval::Decider;
 use crate::model::group::{
-    PendingResponse, SeenId, SkipKind, SkipState, SkipStep, SkipSummary, StateField, StateFile, StatePart, StateTrouble,
+    FieldName, PendingResponse, PendingState, SeenId, StateField, StateFile, StatePart, StateTrouble,
 };
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{Base, Compaction, Lineage, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::skip::{SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary};
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -146,30 +149,41 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let file = StateFile {
         digest: Some(blob()),
+        writing: Some(blob()),
         looked: at(5),
         dirty: true,
-        trouble: Some(StateTrouble::Newer(2)),
+        trouble: Some(StateTrouble::Newer("2".to_owned())),
         quarantined: vec!["session-state.json.corrupt-1".to_owned()],
         last_position: 4,
     };
     db.state_files.put(txn, &AGENT, &file)?;
+    db.state_files_dirty.put(txn, &AGENT, &())?;
+    db.state_mutes.put(txn, &(AGENT, ForeignKey::of(&FieldName::of("t1"))), &())?;
     let fields = [
         (StatePart::Top, "mood", "1"),
         (StatePart::Sessions, "default", "{\"epoch\":1}"),
-        (StatePart::Muted, "t1", "null"),
+        (StatePart::Muted, "t1", "true"),
     ];
     for (position, (part, name, value)) in (1_u64..).zip(fields) {
-        let name = name.to_owned();
+        let name = FieldName::of(name);
         let key = (AGENT, part, ForeignKey::of(&name));
-        db.state_fields.put(txn, &key, &StateField { name, value: json(value), position, changed: at(5) })?;
+        let (value, known) = (Some(json(value)), vec![None, Some(json("2"))]);
+        db.state_fields.put(txn, &key, &StateField { name, value, known, position, changed: at(5) })?;
     }
-    let seen = SeenId { id: "mail-1".to_owned(), position: 1, first: at(4) };
+    let seen = SeenId { id: "\"mail-1\"".to_owned(), position: 1, first: at(4) };
     let key = ForeignKey::of(&seen.id);
     db.seen_ids_by_position.put(txn, &(AGENT, 1), &key)?;
     db.seen_ids.put(txn, &(AGENT, key), &seen)?;
     let message = "77".to_owned();
     let key = ForeignKey::of(&message);
-    let pending = PendingResponse { message, value: json("{}"), position: 2, since: at(4), due: at(90) };
+    let pending = PendingResponse {
+        message,
+        value: json("{}"),
+        position: 2,
+        since: at(4),
+        due: at(90),
+        state: PendingState::Waiting,
+    };
     db.pending_responses_due.put(txn, &(pending.due, AGENT, key.clone()), &())?;
     db.pending_responses.put(txn, &(AGENT, key), &pending)?;
     let states = [
@@ -177,7 +191,9 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         SkipState::Surfaced(OutboundId::new(1), at(8)),
         SkipState::Taken(at(8)),
         SkipState::Retried(at(8)),
-        SkipState::Acknowledged(at(8)),
+        SkipState::Acknowledged { by: Decider::Operator, answer: SkipAnswer::Leave, at: at(8) },
+        SkipState::Sending(OutboundId::new(2), at(8)),
+        SkipState::Unsent("nobody".to_owned(), at(8)),
     ];
     for (number, state) in (1_u64..).zip(states) {
         skip(db, txn, SkipId::new(number), state)?;
@@ -192,19 +208,29 @@ fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Resul
         agent: AGENT,
         skill: "tessl__check-cfps".to_owned(),
         session: Some(SESSION),
-        step: if technical { SkipStep::Number(3) } else { SkipStep::Name("tier 3".to_owned()) },
-        reason: "nightly budget".to_owned(),
-        items: vec!["cfp-1".to_owned()],
-        kind: if technical { SkipKind::Technical } else { SkipKind::Policy },
-        occurred: at(5),
-        digest: blob(),
+        report: SkipReport {
+            digest: blob(),
+            step: if technical { SkipStep::Number(3) } else { SkipStep::Name("tier 3".to_owned()) },
+            reason: "nightly budget".to_owned(),
+            items: vec!["cfp-1".to_owned()],
+            kind: if technical { SkipKind::Technical } else { SkipKind::Policy },
+            occurred: at(5),
+        },
         taken: at(6),
+        noticed: Awake::new(1, 6),
+        file: if technical { SkipFile::There } else { SkipFile::Replaced },
+        repeats: 1,
+        nonce: None,
         state,
     };
+    if let SkipState::Sending(outbound, _) = skip.state {
+        db.skips_sent.put(txn, &outbound, &id)?;
+    }
+    db.skips_by_skill.put(txn, &(AGENT, Text::new(skip.skill.clone())?, id), &())?;
     if waits {
         db.skips_unsurfaced.put(txn, &(AGENT, id), &())?;
     }
-    let file = Text::new(format!("{}/{}", skip.skill, skip.digest.as_str()))?;
+    let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str()))?;
     db.skips_by_file.put(txn, &(AGENT, file, id), &())?;
     db.skips.put(txn, &id, &skip)
 }
