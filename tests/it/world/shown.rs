@@ -35,6 +35,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Task(command) => format!("task command {command:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
+        Input::Group(agent, happened) => format!("files of {agent}: {happened:?}"),
         Input::Continue(rest) => format!("continue {rest:?}"),
     }
 }
