@@ -271,6 +271,7 @@ impl Desk {
 
     fn put_off(&mut self, agent: AgentId, now: Awake, trouble: Option<StateTrouble>) {
         self.again.insert(agent, now.plus(AGAIN));
+        self.wanted.insert(agent);
         self.settled.remove(&agent);
         if let Some(trouble) = trouble {
             self.ask(agent, GroupInput::StateTrouble(trouble));

@@ -30,6 +30,8 @@ mod entities;
 mod fake_api;
 mod fake_telegram;
 mod files;
+mod group_files;
+mod group_state;
 mod home;
 mod host;
 mod image;
