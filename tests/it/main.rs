@@ -60,5 +60,6 @@ mod tools;
 mod trouble;
 mod typing;
 mod working;
+mod workspaces;
 mod world;
 mod zones;

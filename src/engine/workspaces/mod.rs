@@ -33,3 +33,6 @@ pub(super) const fn is_new_work(input: &WorkspaceInput) -> bool {
         WorkspaceInput::Adopt(..) | WorkspaceInput::Folders(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;
