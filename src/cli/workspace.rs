@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
@@ -32,11 +33,13 @@ pub(super) enum WorkspaceCommand {
     /// Print the fingerprint of a directory; needs no data directory
     Fingerprint {
         /// The directory [default: the current one]
+        #[arg(value_parser = any_path())]
         path: Option<PathBuf>,
     },
     /// Show which workspace a directory is, and what is known of it
     Status {
         /// The directory [default: the current one]
+        #[arg(value_parser = any_path())]
         path: Option<PathBuf>,
     },
     /// List the workspaces
@@ -49,8 +52,13 @@ pub(super) enum WorkspaceCommand {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Cwd {
     /// Work as if this were the current directory
-    #[arg(short = 'C', long = "cwd", visible_alias = "directory", global = true, value_name = "PATH")]
+    #[arg(short = 'C', long = "cwd", visible_alias = "directory", global = true, value_name = "PATH", value_parser = any_path())]
     pub(super) cwd: Option<PathBuf>,
+}
+
+/// A path as it was typed; an empty one is refused later, with its reason.
+fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 /// Whether a command may work in a home directory or at the root.
@@ -204,9 +212,13 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
 /// # Errors
 /// When there is a store and it cannot be read.
 pub(super) fn sight(paths: &Paths, dir: &Path) -> Result<WorkspaceSight, Failure> {
+    sight_by(store(paths)?.as_ref(), dir)
+}
+
+/// As [`sight`], with the store that is open already: one process opens it once.
+pub(super) fn sight_by(reader: Option<&Reader>, dir: &Path) -> Result<WorkspaceSight, Failure> {
     let mut sight = directory::look(dir);
-    let Some(witness) = &sight.witness else { return Ok(sight) };
-    let Some(reader) = store(paths)? else { return Ok(sight) };
+    let (Some(witness), Some(reader)) = (&sight.witness, reader) else { return Ok(sight) };
     let known = reader.read(|db, txn| {
         let mut known = Vec::new();
         for ((_, fingerprint, discriminator), ()) in

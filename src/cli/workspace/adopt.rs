@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, json};
 
-use super::{AllowBroad, Cwd, Guarded, Refused, guard, put_path, sight, store};
+use super::{AllowBroad, Cwd, Guarded, Refused, any_path, guard, put_path, sight_by, store};
 use crate::cli::local::{Host, host};
 use crate::cli::{Done, Failure, out};
 use crate::config::Paths;
@@ -21,6 +21,7 @@ use crate::state::{Digest, Reader};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AdoptArgs {
     /// The directory [default: the current one]
+    #[arg(value_parser = any_path())]
     path: Option<PathBuf>,
     /// The workspace: its key, or the path at which it was [default: the one that looks like the directory]
     #[arg(long, value_name = "KEY|PATH")]
@@ -44,7 +45,7 @@ pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> D
         let message = format!("no workspace is known in {}", paths.data().display());
         return Err(tell(Refused::new("nothing_to_adopt", message, "sessions that are begun here make one")));
     };
-    let sight = sight(paths, &dir)?;
+    let sight = sight_by(Some(&reader), &dir)?;
     let from = args.from.as_deref().map_or(AdoptFrom::Found, named);
     if !args.force {
         still_there(&reader, &sight, &from)?.map_or(Ok(()), |refused| Err(tell(refused)))?;
