@@ -2,7 +2,7 @@
 //!
 //! The place a command works in is found here for all commands about sessions: [`Cwd`], [`guard`], [`sight`].
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -92,6 +92,11 @@ impl Refused {
         self
     }
 
+    fn at(mut self, path: &Path) -> Self {
+        put_path(&mut self.fields, "path", path.as_os_str().as_encoded_bytes());
+        self
+    }
+
     /// Tells it: programs hear it on standard output.
     pub(super) fn tell(self, json: bool) -> Failure {
         let Self { kind, message, hint, mut fields } = self;
@@ -166,7 +171,7 @@ fn valid(given: &Path) -> Result<(), Refused> {
 fn invalid(reason: &'static str, given: &Path) -> Refused {
     let shown = given.display().to_string();
     let message = format!("invalid_cwd: {reason}: `{shown}`");
-    Refused::new("invalid_cwd", message, "name a directory that is there").with("reason", reason).with("path", shown)
+    Refused::new("invalid_cwd", message, "name a directory that is there").with("reason", reason).at(given)
 }
 
 /// What a person at a terminal says about working in a broad directory.
@@ -193,32 +198,28 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
     let message = format!("{} is {what}: sessions of everything below it would be mixed", dir.display());
     if json || !std::io::stdin().is_terminal() {
         let hint = "work in the directory of a project, or say --allow-broad-cwd";
-        return Err(Refused::new("broad_cwd", message, hint).with("path", dir.display().to_string()));
+        return Err(Refused::new("broad_cwd", message, hint).at(dir));
     }
     out::warning(&message);
     let mut answer = String::new();
-    let mut screen = std::io::stderr();
-    let asked = screen.write_all(b"Continue anyway? [y/N]: ").and_then(|()| screen.flush());
-    let heard = asked.and_then(|()| std::io::stdin().read_line(&mut answer));
-    if heard.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+    let asked = out::question("Continue anyway? [y/N]: ").is_ok();
+    let heard = asked.then(|| std::io::stdin().read_line(&mut answer));
+    if matches!(heard, Some(Ok(_))) && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
         return Ok(Guarded::Go);
     }
     out::note("Aborted.");
     Ok(Guarded::Aborted)
 }
 
-/// A directory as it is found, with the other paths of workspaces that lead to it. Nothing is made.
+/// A directory as it is found, with the other paths of workspaces that lead to it. Nothing is made. Not while the store is
+/// open: a process opens it once at a time.
 ///
 /// # Errors
 /// When there is a store and it cannot be read.
 pub(super) fn sight(paths: &Paths, dir: &Path) -> Result<WorkspaceSight, Failure> {
-    sight_by(store(paths)?.as_ref(), dir)
-}
-
-/// As [`sight`], with the store that is open already: one process opens it once.
-pub(super) fn sight_by(reader: Option<&Reader>, dir: &Path) -> Result<WorkspaceSight, Failure> {
     let mut sight = directory::look(dir);
-    let (Some(witness), Some(reader)) = (&sight.witness, reader) else { return Ok(sight) };
+    let Some(witness) = &sight.witness else { return Ok(sight) };
+    let Some(reader) = store(paths)? else { return Ok(sight) };
     let known = reader.read(|db, txn| {
         let mut known = Vec::new();
         for ((_, fingerprint, discriminator), ()) in

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{put_path, sight_by, store};
+use super::{put_path, sight, store};
 use crate::cli::{Done, out, rows};
 use crate::config::Paths;
 use crate::contracts::workspace as directory;
@@ -37,9 +37,8 @@ struct Status {
 
 /// Shows what a directory is to the store.
 pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Done {
-    let reader = store(paths)?;
-    let sight = sight_by(reader.as_ref(), dir)?;
-    let status = match reader {
+    let sight = sight(paths, dir)?;
+    let status = match store(paths)? {
         Some(reader) => reader.read(|db, txn| collect(db, txn, &groups_path(paths), &sight))?,
         None => Status {
             relations: Relations { located: Located::Unknown, earlier: Vec::new(), alike: Vec::new() },
