@@ -3,8 +3,9 @@
 //! [`home`] prepares the files of an agent before an incarnation of it starts and says what it is to see of the machine;
 //! [`allowlist`] judges what the operator declared; [`memory`] and [`transcript`] read what agents and their providers
 //! keep there; [`skips`] finds and removes what their skills report, and [`tile`] judges such skills before they are
-//! published; [`state_file`] is the session state of an agent group; [`watch`] tells when the files of a group change.
-//! Agents own most of these directories: nothing here follows a link of theirs.
+//! published; [`state_file`] is the session state of an agent group; [`watch`] tells when the files of a group change;
+//! [`workspace`] looks at directories with sessions. Agents own most of these directories: nothing here follows a link of
+//! theirs.
 
 pub mod allowlist;
 mod dir;
@@ -16,6 +17,7 @@ pub mod state_file;
 pub mod tile;
 pub mod transcript;
 pub mod watch;
+pub mod workspace;
 
 pub use dir::Stamp;
 pub use error::Error;

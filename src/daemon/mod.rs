@@ -31,6 +31,7 @@ mod desk;
 mod door;
 mod drain;
 pub mod files;
+mod folders;
 mod groups;
 pub mod image;
 mod inbox;
@@ -219,6 +220,7 @@ impl Daemon {
         typing.run(&switchboard)?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
+        daemon.look_at_folders();
         ticks::start(&daemon)?;
         switchboard.connect_all()?;
         Ok(daemon)

@@ -7,6 +7,7 @@ use super::id::{ChatId, MessageId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
 use super::task::Task;
+use super::workspace::WorkspaceReply;
 
 /// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub enum Reply {
     Task(TaskId, Box<Task>),
     /// What is to be written into a session-state file, if anything.
     State(Option<Box<StateExport>>),
+    /// What became of something about a workspace.
+    Workspace(Box<WorkspaceReply>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
 }
