@@ -27,6 +27,8 @@ pub mod report;
 pub mod request;
 pub mod retention;
 pub mod session;
+pub mod session_command;
+pub mod session_ref;
 pub mod task;
 pub mod thread;
 pub mod time;
