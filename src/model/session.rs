@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ForeignId};
+use super::content::RawJson;
 use super::entity::ProviderKind;
 use super::id::{AgentId, ChatId, SessionId};
 use super::time::{Awake, Timestamp};
@@ -303,8 +304,11 @@ pub struct SessionSource {
     pub from_name: bool,
     /// The workspace that the file named, raw bytes; none if it named none and lay inside.
     pub root: Option<Vec<u8>>,
-    /// Bytes at the file's end that were no complete record.
+    /// Bytes at the file's end that were no complete record, without the secrets in them.
     pub torn_tail: Option<Vec<u8>>,
+    /// What the file said of the session as a whole and only its maker knows: a JSON object with such fields by the type
+    /// of the record they stood in, written back as they came.
+    pub extra: Option<RawJson>,
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ records! {
             }
             if let Some(source) = &mut session.source {
                 source.torn_tail = None;
+                source.extra.as_mut().map(black_out_json);
             }
         }
     }
@@ -74,6 +75,7 @@ records! {
             RecordBody::Prompt(text) => black_out(text),
             RecordBody::Foreign(json) => black_out_json(json),
         }
+        row.extra.as_mut().map(black_out_json);
     }
     "lease" 1 Lease
     "imported_file" 1 ImportedFile

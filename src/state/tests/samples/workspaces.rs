@@ -90,6 +90,7 @@ fn parent() -> WorkspaceSession {
             from_name: true,
             root: Some(b"/home/ada/p".to_vec()),
             torn_tail: Some(b"{\"ty".to_vec()),
+            extra: Some(json("{\"session_meta\":{\"x\":1}}")),
         }),
         lease_epoch: 1,
         deleted: None,
@@ -143,7 +144,7 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let bodies = [RecordBody::Prompt("ping".to_owned()), message, RecordBody::Foreign(json("{\"type\":\"x\"}"))];
     for (number, body) in (1_u64..).zip(bodies) {
-        db.records.put(txn, &(PARENT, 1, number), &SessionRecord { at: at(3), body })?;
+        db.records.put(txn, &(PARENT, 1, number), &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) })?;
     }
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
