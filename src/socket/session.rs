@@ -319,7 +319,7 @@ impl RecordJson {
             BodyJson::Prompt { text } => RecordBody::Prompt(text),
             BodyJson::Foreign { json } => RecordBody::Foreign(object(json)?),
         };
-        Ok(SessionRecord { at: Timestamp::from_millis(self.at), body })
+        Ok(SessionRecord { at: Timestamp::from_millis(self.at), body, extra: None })
     }
 }
 

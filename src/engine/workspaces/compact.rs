@@ -84,7 +84,7 @@ mod tests {
             's' => message(SpeakerRole::System),
             _ => RecordBody::Prompt("p".to_owned()),
         };
-        roles.chars().map(|c| SessionRecord { at: Timestamp::from_millis(0), body: body(c) }).collect()
+        roles.chars().map(|c| SessionRecord { at: Timestamp::from_millis(0), body: body(c), extra: None }).collect()
     }
 
     #[test]

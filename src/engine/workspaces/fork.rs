@@ -108,7 +108,7 @@ fn copy(
         let role = if record.way == Way::In { SpeakerRole::User } else { SpeakerRole::Assistant };
         let blocks = text_blocks(record.text.as_deref()?);
         let body = RecordBody::Message { role, blocks, usage: None, ends_turn: None };
-        Some(SessionRecord { at: record.at, body })
+        Some(SessionRecord { at: record.at, body, extra: None })
     });
     let new = NewSession {
         home: Home::Known(workspace),
