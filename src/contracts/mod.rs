@@ -9,6 +9,7 @@ mod dir;
 mod error;
 pub mod home;
 pub mod memory;
+pub mod process;
 pub mod transcript;
 
 pub use error::Error;
