@@ -7,6 +7,7 @@
 pub mod allowlist;
 mod dir;
 mod error;
+pub mod git;
 pub mod home;
 pub mod memory;
 pub mod process;
