@@ -2,7 +2,7 @@
 //!
 //! [`home`] prepares the files of an agent before an incarnation of it starts and says what it is to see of the machine;
 //! [`allowlist`] judges what the operator declared; [`memory`] and [`transcript`] read what agents and their providers
-//! keep there. Agents own most of these directories: nothing here follows a link of theirs.
+//! keep there; [`workspace`] looks at directories with sessions. Agents own most of these directories: nothing here follows a link of theirs.
 
 pub mod allowlist;
 mod dir;
@@ -12,5 +12,6 @@ pub mod home;
 pub mod memory;
 pub mod process;
 pub mod transcript;
+pub mod workspace;
 
 pub use error::Error;
