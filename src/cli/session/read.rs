@@ -56,11 +56,8 @@ pub(super) fn list(place: &Place, (limit, trash): (usize, bool), json: bool) -> 
 /// The newest sessions of the workspace.
 fn newest(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
-    let mut all = Vec::new();
-    for ((_, _, _, id), ()) in look.db.recency.collect_last(look.txn, &workspace, limit)? {
-        all.extend(look.load(workspace, id)?);
-    }
-    Ok(all)
+    let newest = view::newest(look.db, look.txn, workspace, limit)?;
+    Ok(newest.into_iter().map(|(id, session)| Found { workspace, id, session }).collect())
 }
 
 /// What of the workspace is in the trash, the newest first.

@@ -7,6 +7,7 @@ use crate::model::message::{Message, MessageKind};
 use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::{Base, Session, WorkspaceSession};
 use crate::model::time::Timestamp;
+use crate::model::workspace::WorkspaceKey;
 use crate::state::{self, Read, Tables};
 
 type Result<T> = std::result::Result<T, state::Error>;
@@ -107,6 +108,60 @@ pub fn records(
         found.extend(rows.into_iter().map(|((_, _, number), row)| (number, row)));
     }
     Ok(found)
+}
+
+/// The newest sessions of a workspace, the newest first.
+///
+/// # Errors
+/// Faults of the store.
+pub fn newest(
+    db: &Tables,
+    txn: &Read<'_>,
+    workspace: WorkspaceKey,
+    limit: usize,
+) -> Result<Vec<(SessionId, Session)>> {
+    let mut all = Vec::new();
+    for ((_, _, _, id), ()) in db.recency.collect_last(txn, &workspace, limit)? {
+        all.push((id, db.sessions.require(txn, &(workspace.0, workspace.1, id))?));
+    }
+    Ok(all)
+}
+
+/// The newest session of a workspace in which something was said, of those that are not passed over, and how many newer
+/// ones are empty.
+///
+/// # Errors
+/// Faults of the store.
+pub fn latest(
+    db: &Tables,
+    txn: &Read<'_>,
+    workspace: WorkspaceKey,
+    passed: impl Fn(SessionId, &Session) -> bool,
+) -> Result<(Option<(SessionId, Session)>, u64)> {
+    let (fingerprint, discriminator) = workspace;
+    let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
+    let most = (Timestamp::from_millis(i64::MAX), u64::MAX);
+    let (mut end, mut empty) = ((fingerprint, discriminator, most, SessionId::new(u64::MAX)), 0_u64);
+    while let Some((key, ())) = db.recency.last(txn, least..end)? {
+        let session = db.sessions.require(txn, &(fingerprint, discriminator, key.3))?;
+        if !passed(key.3, &session) {
+            if messages(&session) > 0 {
+                return Ok((Some((key.3, session)), empty));
+            }
+            empty = empty.saturating_add(1);
+        }
+        end = key;
+    }
+    Ok((None, empty))
+}
+
+/// How many messages are in a session.
+#[must_use]
+pub const fn messages(session: &Session) -> u64 {
+    match session {
+        Session::Chat(chat) => chat.last_number,
+        Session::Workspace(own) => own.messages,
+    }
 }
 
 /// One line of an agent's session.
