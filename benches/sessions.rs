@@ -112,7 +112,7 @@ fn append(c: &mut Criterion) {
     group.finish();
     let reached = floor::reached(&ground, &groups, &trace, PAIRS);
     println!("workspace sessions, one record per commit: {:.0} % of raw LMDB", reached * 100.0);
-    std::fs::write(reached_place("workspace sessions, one record per commit"), reached.to_string()).unwrap();
+    std::fs::write(reached_place("workspace sessions, one record per commit"), format!("{reached:.2}")).unwrap();
 }
 
 fn fork(c: &mut Criterion) {

@@ -434,9 +434,7 @@ fn label(text: Option<String>) -> Result<Option<SessionLabel>, String> {
 }
 
 fn read_all(records: Vec<RecordJson>) -> Result<Vec<SessionRecord>, String> {
-    let read = |(number, record): (u64, RecordJson)| {
-        record.read().map_err(|why| format!("record {number}: {why}"))
-    };
+    let read = |(number, record): (u64, RecordJson)| record.read().map_err(|why| format!("record {number}: {why}"));
     (1_u64..).zip(records).map(read).collect()
 }
 

@@ -53,7 +53,10 @@ impl Desk {
     pub(crate) fn answer(&self, dir: &Path, arguments: &[&str]) -> (Value, i32) {
         let ended = self.run(dir, &[arguments, &["--json"]].concat(), "");
         assert_eq!(ended.stderr, "", "{arguments:?}");
-        (serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {ended:#?}")), ended.code.unwrap())
+        (
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {ended:#?}")),
+            ended.code.unwrap(),
+        )
     }
 
     /// The answer of a command that succeeds.
@@ -283,7 +286,10 @@ fn other_directories_are_not_seen_unless_asked_for() {
     desk.done(here, &["append", fork, "from here"]);
     assert_eq!(desk.texts(here, &[fork]), ["hello", "from here"]);
     let after = desk.done(&others[2], &["show", "three"]);
-    assert_eq!((&after["records"], &after["session"]["updated"]), (&foreign["records"], &foreign["session"]["updated"]));
+    assert_eq!(
+        (&after["records"], &after["session"]["updated"]),
+        (&foreign["records"], &foreign["session"]["updated"])
+    );
     let details = &desk.done(here, &["list"])["session_details"][0];
     assert_eq!(details["parent_session_id"], "three");
     assert_eq!(details["parent_workspace"], foreign["workspace"]["fingerprint"]);
@@ -375,7 +381,12 @@ fn a_session_says_who_works_on_it_and_how_it_was_left() {
     desk.begun(dir, "s");
     let seen = |id: &str| {
         let life = desk.done(dir, &["show", id])["session"]["lifecycle"].clone();
-        (life["state"].clone(), life["abandoned_reason"].clone(), life["kind"].clone(), life["dirty_file_count"].clone())
+        (
+            life["state"].clone(),
+            life["abandoned_reason"].clone(),
+            life["kind"].clone(),
+            life["dirty_file_count"].clone(),
+        )
     };
     let shape = |state: &str, reason: Option<&str>, kind: &str, dirty: u64| {
         (json!(state), json!(reason), json!(kind), json!(dirty))

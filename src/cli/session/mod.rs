@@ -245,9 +245,7 @@ fn carry_out(place: &Place, command: SessionCommand, json: bool) -> Result<(), T
         SessionCommand::Load(which) => {
             read::show(place, (&which.session, None), (usize::MAX, read::Form::Loaded), json)
         }
-        SessionCommand::Resume { which, any_workspace, pid } => {
-            write::resume(place, (which, any_workspace), pid, json)
-        }
+        SessionCommand::Resume { which, any_workspace, pid } => write::resume(place, (which, any_workspace), pid, json),
         SessionCommand::Fork(args) => write::fork(place, args, json),
         SessionCommand::Rename { which, title, clear } => {
             write::rename(place, &which.session, title.filter(|_| !clear), json)

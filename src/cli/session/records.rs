@@ -117,7 +117,9 @@ mod tests {
     #[test]
     fn lines_are_records_or_say_what_is_wrong() {
         let message = r#"{"type":"message","message":{"role":"tool","blocks":[{"type":"x"}],"usage":{"a":1}}}"#;
-        let all = format!("{message}\n\r\n {{\"type\":\"prompt_history\",\"text\":\"p\",\"timestamp_ms\":5}}\r\n{{\"type\":\"note\",\"a\":1}}");
+        let all = format!(
+            "{message}\n\r\n {{\"type\":\"prompt_history\",\"text\":\"p\",\"timestamp_ms\":5}}\r\n{{\"type\":\"note\",\"a\":1}}"
+        );
         let all = lines(all.as_bytes()).unwrap();
         assert_eq!(all.len(), 3);
         assert_eq!((all[1].at, &all[1].body), (5, &BodyJson::Prompt { text: "p".to_owned() }));

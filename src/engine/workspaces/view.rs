@@ -114,12 +114,7 @@ pub fn records(
 ///
 /// # Errors
 /// Faults of the store.
-pub fn newest(
-    db: &Tables,
-    txn: &Read<'_>,
-    workspace: WorkspaceKey,
-    limit: usize,
-) -> Result<Vec<(SessionId, Session)>> {
+pub fn newest(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<Vec<(SessionId, Session)>> {
     let mut all = Vec::new();
     for ((_, _, _, id), ()) in db.recency.collect_last(txn, &workspace, limit)? {
         all.push((id, db.sessions.require(txn, &(workspace.0, workspace.1, id))?));

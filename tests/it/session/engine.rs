@@ -101,7 +101,8 @@ fn the_trash_is_emptied_after_its_time_and_forks_keep_what_they_share() {
     let texts: Vec<String> = (0..300).map(|number| format!("m{number}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let parent = put(&mut world, new("parent", None, &texts)).unwrap().id;
-    let fork = ForkSession { parent, home: home(), label: SessionLabel::new("fork").ok(), branch: None, upto: Some(250) };
+    let fork =
+        ForkSession { parent, home: home(), label: SessionLabel::new("fork").ok(), branch: None, upto: Some(250) };
     let fork = put(&mut world, SessionCommand::Fork(Box::new(fork))).unwrap();
     assert_eq!((fork.row.messages, fork.row.records), (250, 250));
     put(&mut world, SessionCommand::Clear(fork.id, Guard::default())).unwrap();
@@ -187,7 +188,12 @@ fn act(world: &mut World, model: &mut Model, act: &Act, counter: &mut u64) {
         }
         Act::Append(which, count) => {
             let Some(id) = at(which) else { return };
-            let texts: Vec<String> = (0..count).map(|_| { *counter += 1; format!("t{counter}") }).collect();
+            let texts: Vec<String> = (0..count)
+                .map(|_| {
+                    *counter += 1;
+                    format!("t{counter}")
+                })
+                .collect();
             let records = texts.iter().map(|text| record(text, SpeakerRole::User)).collect();
             let done = put(world, SessionCommand::Append(id, records, none));
             if done.is_ok() {
@@ -209,21 +215,14 @@ fn act(world: &mut World, model: &mut Model, act: &Act, counter: &mut u64) {
         Act::Clear(which) => {
             let Some(id) = at(which) else { return };
             let done = put(world, SessionCommand::Clear(id, none));
-            let revisions = model.get_mut(&id).unwrap();
-            if done.as_ref().is_ok_and(|done| usize::try_from(done.row.revision).unwrap() == revisions.len()) {
-                revisions.push(Vec::new());
-            }
+            renewed(model, id, &done, |_| Vec::new());
             done
         }
         Act::Compact(which, keep) => {
             let Some(id) = at(which) else { return };
             let done = put(world, SessionCommand::Compact(id, CompactSession { keep, summary: None }, none));
-            let revisions = model.get_mut(&id).unwrap();
-            if done.as_ref().is_ok_and(|done| usize::try_from(done.row.revision).unwrap() == revisions.len()) {
-                let before = revisions.last().unwrap();
-                let cut = before.len() - before.len().min(usize::try_from(keep).unwrap());
-                revisions.push(before[cut..].to_vec());
-            }
+            let keep = usize::try_from(keep).unwrap();
+            renewed(model, id, &done, |before| before[before.len() - before.len().min(keep)..].to_vec());
             done
         }
         Act::Delete(which) => match at(which) {
@@ -245,6 +244,20 @@ fn act(world: &mut World, model: &mut Model, act: &Act, counter: &mut u64) {
     if let Err(refusal) = done {
         let expected = ["session_not_found", "session_not_in_trash", "no_such_record"];
         assert!(expected.contains(&refusal.kind()), "{act:?}: {refusal}");
+    }
+}
+
+/// A new revision of the model, if there is one in the store.
+fn renewed(
+    model: &mut Model,
+    id: SessionId,
+    done: &Result<SessionDone, SessionRefusal>,
+    texts: impl FnOnce(&[String]) -> Vec<String>,
+) {
+    let revisions = model.get_mut(&id).unwrap();
+    if done.as_ref().is_ok_and(|done| usize::try_from(done.row.revision).unwrap() == revisions.len()) {
+        let texts = texts(revisions.last().unwrap());
+        revisions.push(texts);
     }
 }
 
