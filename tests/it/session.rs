@@ -414,7 +414,7 @@ fn a_session_says_who_works_on_it_and_how_it_was_left() {
     desk.done(dir, &["new", "--id", "e"]);
     assert_eq!(seen("e"), shape("empty", None, "saved_only", 1));
     let listed = desk.run(dir, &["list"], "").stdout;
-    assert!(listed.contains("saved · dirty worktree") && listed.contains("empty"), "{listed}");
+    assert!(listed.contains("saved · dirty directory") && listed.contains("empty"), "{listed}");
 }
 
 #[test]

@@ -240,12 +240,8 @@ impl<'a> Look<'a> {
         }
         let message = self.place.nothing(self.workspace());
         let mut hint = self.place.hint(self.workspace(), self.others().unwrap_or(0));
-        if let Located::Replaced { key } = &self.located {
-            hint = format!(
-                "another directory was at this path before: its sessions are kept as workspace {}, `hearth workspace \
-                 adopt` attaches them\n{hint}",
-                key_text(*key)
-            );
+        if let Some(replaced) = self.replaced() {
+            hint = format!("{replaced}\n{hint}");
         }
         self.about(Trouble::new("no_managed_sessions", message, hint))
     }
@@ -256,6 +252,20 @@ impl<'a> Look<'a> {
             format!("all sessions are empty (0 messages) in workspace {name} ({}), {count} of them", self.place.root());
         let hint = "a new one may just be running: wait and look again, or name one by its id";
         self.about(Trouble::new("all_sessions_empty", message, hint).with("empty_sessions", count))
+    }
+
+    /// What people should know of a directory that has no sessions.
+    pub(super) fn note(&self) -> Option<String> {
+        self.moved().map(|moved| format!("{}: {}", moved.message, moved.hint)).or_else(|| self.replaced())
+    }
+
+    fn replaced(&self) -> Option<String> {
+        let Located::Replaced { key } = &self.located else { return None };
+        Some(format!(
+            "another directory was at this path before: its sessions are kept as workspace {}, `hearth workspace adopt` \
+             attaches them",
+            key_text(*key)
+        ))
     }
 
     fn moved(&self) -> Option<Trouble> {

@@ -13,7 +13,7 @@ use crate::state::{self, Read, Tables};
 type Result<T> = std::result::Result<T, state::Error>;
 
 /// Revisions that may follow each other in one session: more are a damaged store.
-const DEPTH_MAX: usize = 10_000;
+const DEPTH_MAX: usize = 1_000_000;
 
 /// Records of one revision that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +69,23 @@ pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) ->
 /// # Errors
 /// Faults of the store; [`state::Error::Missing`] if what it begins with is gone.
 pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
+    let missing = |base: Base| state::Error::Missing {
+        table: db.revisions.name(),
+        key: format!("{}/{}", base.session, base.revision),
+    };
     let mut found = Vec::new();
-    let (mut cut, mut last) = (cut, cut.records);
-    for _ in 0..DEPTH_MAX {
+    let (mut cut, mut last, mut depth) = (cut, cut.records, 0);
+    loop {
         let begin = cut.base.map_or(0, |base| base.upto).min(last);
         if begin < last {
             found.push(Segment { session: cut.session, revision: cut.revision, first: begin.saturating_add(1), last });
         }
         let Some(base) = cut.base.filter(|_| begin > 0) else { break };
-        last = begin;
-        cut = revision(db, txn, base.session, base.revision)?.ok_or_else(|| state::Error::Missing {
-            table: db.revisions.name(),
-            key: format!("{}/{}", base.session, base.revision),
-        })?;
+        if depth >= DEPTH_MAX {
+            return Err(missing(base));
+        }
+        (last, depth) = (begin, depth + 1);
+        cut = revision(db, txn, base.session, base.revision)?.ok_or_else(|| missing(base))?;
     }
     found.reverse();
     Ok(found)
