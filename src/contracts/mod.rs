@@ -1,10 +1,12 @@
 //! EDGE: the file contracts other than the mailbox: what lies in an agent's folder and home, the allow-list of mounts.
 //!
 //! [`home`] prepares the files of an agent before an incarnation of it starts and says what it is to see of the machine;
-//! [`allowlist`] judges what the operator declared; [`memory`] and [`transcript`] read what agents and their providers
+//! [`claw`] is about
+//! the session files of another program; [`allowlist`] judges what the operator declared; [`memory`] and [`transcript`] read what agents and their providers
 //! keep there. Agents own most of these directories: nothing here follows a link of theirs.
 
 pub mod allowlist;
+pub mod claw;
 mod dir;
 mod error;
 pub mod home;

@@ -27,6 +27,7 @@ pub mod report;
 pub mod request;
 pub mod retention;
 pub mod session;
+pub mod take_in;
 pub mod task;
 pub mod thread;
 pub mod time;

@@ -60,7 +60,7 @@ records! {
             }
             if let Some(source) = &mut session.source {
                 source.torn_tail = None;
-                source.extra.as_mut().map(black_out_json);
+                black_out_option_json(&mut source.extra);
             }
         }
     }
@@ -70,7 +70,7 @@ records! {
             RecordBody::Prompt(text) => black_out(text),
             RecordBody::Foreign(json) => black_out_json(json),
         }
-        row.extra.as_mut().map(black_out_json);
+        black_out_option_json(&mut row.extra);
     }
     "lease" 1 Lease
     "imported_file" 1 ImportedFile
@@ -177,6 +177,12 @@ fn black_out(text: &mut String) {
 fn black_out_option(text: &mut Option<String>) {
     if let Some(text) = text {
         black_out(text);
+    }
+}
+
+fn black_out_option_json(json: &mut Option<RawJson>) {
+    if let Some(json) = json {
+        black_out_json(json);
     }
 }
 
