@@ -48,9 +48,12 @@ fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failur
         Host::Store(local) => match local.inject(arrived, dry_run)? {
             Reply::Routed(report) => Ok(RoutedJson::from(&report)),
             Reply::Refused(refusal) => Ok(RoutedJson::invalid(refusal.code, refusal.message)),
-            Reply::Done | Reply::Configured(_) | Reply::Swept(_) | Reply::Answered { .. } | Reply::Task(..) => {
-                Err(Failure::Failed("an unexpected answer".to_owned()))
-            }
+            Reply::Done
+            | Reply::Configured(_)
+            | Reply::Swept(_)
+            | Reply::Answered { .. }
+            | Reply::Task(..)
+            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
         Host::Daemon(client) => {
             // A parsed line is text.

@@ -47,7 +47,12 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
                 swept
             }
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Answered { .. } | Reply::Task(..) => {
+            Reply::Done
+            | Reply::Routed(_)
+            | Reply::Configured(_)
+            | Reply::Answered { .. }
+            | Reply::Task(..)
+            | Reply::Workspace(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

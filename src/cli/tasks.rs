@@ -172,9 +172,12 @@ fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
         Host::Store(local) => match local.submit(Input::Task(command), false)? {
             Reply::Task(id, _) => Ok(id),
             Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Configured(_) | Reply::Answered { .. } => {
-                Err(Failure::Failed("an unexpected answer".to_owned()))
-            }
+            Reply::Done
+            | Reply::Routed(_)
+            | Reply::Swept(_)
+            | Reply::Configured(_)
+            | Reply::Answered { .. }
+            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

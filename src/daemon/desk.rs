@@ -20,6 +20,7 @@ use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Reque
 use crate::socket::server::{Desk, Requests};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 use crate::socket::task::TaskRequest;
+use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
 
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
@@ -89,6 +90,7 @@ impl Daemon {
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Decide { matter, value } => Some(self.decide(&matter, value).await),
             Request::Task { wanted } => Some(self.task(wanted).await),
+            Request::Workspace { wanted } => Some(self.workspace(wanted).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
@@ -189,6 +191,17 @@ impl Daemon {
         }
     }
 
+    async fn workspace(&self, wanted: WorkspaceRequest) -> Response {
+        let input = match wanted.input() {
+            Ok(input) => input,
+            Err(message) => return refused("invalid", message),
+        };
+        match self.submit(Input::Workspace(Box::new(input)), false).await {
+            Ok(Reply::Workspace(reply)) => Response::Workspace { done: WorkspaceDone::from(*reply) },
+            other => not_done(other),
+        }
+    }
+
     fn status(&self) -> DaemonStatus {
         let (why, setting) = self.runtime_choice();
         DaemonStatus {
@@ -217,7 +230,8 @@ impl Daemon {
                 | Reply::Configured(_)
                 | Reply::Swept(_)
                 | Reply::Answered { .. }
-                | Reply::Task(..) => {}
+                | Reply::Task(..)
+                | Reply::Workspace(_) => {}
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;

@@ -8,7 +8,7 @@ use super::ahead::ahead;
 use super::entropy::Entropy;
 use super::pattern::Patterns;
 use super::steady::Steady;
-use super::{Applied, Careful, Cx, apply};
+use super::{Applied, Careful, Cx, apply, workspaces};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::task::TaskCommand;
@@ -248,7 +248,7 @@ impl Undo {
 
 /// Whether an input may well answer with a refusal, which undoes what it did.
 fn may_be_refused(input: &Input, no_room: bool) -> bool {
-    matches!(input, Input::Configure(_) | Input::Task(_)) || (no_room && is_new_work(input))
+    matches!(input, Input::Configure(_) | Input::Task(_) | Input::Workspace(_)) || (no_room && is_new_work(input))
 }
 
 /// What also begins the work whose time has come, if there is room.
@@ -262,6 +262,7 @@ fn is_new_work(input: &Input) -> bool {
         Input::Inbound(_) => true,
         Input::Configure(configure) => !configure.may_make_room(),
         Input::Task(command) => matches!(command, TaskCommand::Add(_) | TaskCommand::Set(..) | TaskCommand::Run(_)),
+        Input::Workspace(input) => workspaces::is_new_work(input),
         Input::Start
         | Input::Collected(_)
         | Input::Runtime(_)

@@ -68,6 +68,7 @@ mod threads;
 mod users;
 mod wake;
 mod wirings;
+pub mod workspaces;
 
 pub use peek::peek;
 
@@ -178,6 +179,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
                 Err(why) => Applied::refused("invalid", why),
             })
         }
+        Input::Workspace(input) => workspaces::workspace(cx, txn, input),
         Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
         Input::Continue(rest) => remove::go_on(cx, txn, *rest),
     }

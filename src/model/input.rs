@@ -12,6 +12,7 @@ use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
 use super::task::TaskCommand;
 use super::time::{Millis, Timestamp};
+use super::workspace::WorkspaceInput;
 
 /// One input, one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum Input {
     Clock(ClockChange),
     /// An operator wants something done with tasks.
     Task(TaskCommand),
+    /// Something happens to workspaces and their sessions.
+    Workspace(Box<WorkspaceInput>),
     /// An operator wants the entities to be like this.
     Configure(Configure),
     /// The rest of work that was too large for one transaction.

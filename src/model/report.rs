@@ -6,6 +6,7 @@ use super::id::{ChatId, MessageId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
 use super::task::Task;
+use super::workspace::WorkspaceReply;
 
 /// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Reply {
     },
     /// A task, as it is now.
     Task(TaskId, Box<Task>),
+    /// What became of something about a workspace.
+    Workspace(Box<WorkspaceReply>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
 }

@@ -7,3 +7,4 @@ pub mod protocol;
 pub mod server;
 pub mod shape;
 pub mod task;
+pub mod workspace;

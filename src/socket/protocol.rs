@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::change::ChangeRequest;
 use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
 use super::task::TaskRequest;
+use super::workspace::{WorkspaceDone, WorkspaceRequest};
 
 /// Version of the lines.
 pub const VERSION: u32 = 1;
@@ -53,6 +54,11 @@ pub enum Request {
     Task {
         /// What.
         wanted: TaskRequest,
+    },
+    /// Do something with workspaces and their sessions.
+    Workspace {
+        /// What.
+        wanted: WorkspaceRequest,
     },
     /// What the daemon knows of itself.
     Status,
@@ -113,6 +119,11 @@ pub enum Response {
     Task {
         /// Its id.
         task: String,
+    },
+    /// What became of something about a workspace.
+    Workspace {
+        /// What.
+        done: WorkspaceDone,
     },
     /// What the daemon knows of itself.
     Status(DaemonStatus),

@@ -125,15 +125,13 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Of what a directory looks like.
+    /// Of what a directory looks like, as far as that stays the same for ever.
     #[must_use]
     pub fn of_witness(witness: &Witness) -> Self {
         let mut sum = Sha256::new();
-        sum.update(witness.device.to_be_bytes());
         sum.update(witness.inode.to_be_bytes());
         sum.update([u8::from(witness.born.is_some())]);
         sum.update(witness.born.unwrap_or_default().to_be_bytes());
-        sum.update(witness.place.as_bytes());
         Self(sum.finalize().into())
     }
 }

@@ -215,6 +215,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let workspace = Workspace {
         path: b"groups/main".to_vec(),
         former_paths: Vec::new(),
+        aliases: Vec::new(),
         agent: Some(AGENT),
         witness: None,
         project: None,

@@ -34,6 +34,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Task(command) => format!("task command {command:?}"),
+        Input::Workspace(input) => format!("workspace {input:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
         Input::Continue(rest) => format!("continue {rest:?}"),
     }
@@ -74,6 +75,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
         Reply::Task(id, task) => {
             format!("task {id} {}, next {:?}", task.state.as_str(), task.next.map(|at| at.to_string()))
         }
+        Reply::Workspace(reply) => format!("workspace {reply:?}"),
         Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {
             let lines: Vec<String> =

@@ -21,6 +21,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let workspace = Workspace {
         path: b"/home/ada/p".to_vec(),
         former_paths: vec![b"/home/ada/old".to_vec()],
+        aliases: vec![b"/mnt/p".to_vec()],
         agent: None,
         witness: Some(witness.clone()),
         project: Some(b"/home/ada".to_vec()),
@@ -35,6 +36,10 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         WorkspaceFact::Made,
         WorkspaceFact::Adopted { from: b"/home/ada/old".to_vec() },
         WorkspaceFact::Replaced,
+        WorkspaceFact::Returned,
+        WorkspaceFact::Attached,
+        WorkspaceFact::Aliased { path: b"/mnt/p".to_vec() },
+        WorkspaceFact::Restored,
         WorkspaceFact::MismatchRefused { file: "a.jsonl".to_owned(), root: "/b".to_owned() },
         WorkspaceFact::Imported { sessions: 1 },
     ];
