@@ -28,6 +28,8 @@ pub mod request;
 pub mod retention;
 pub mod session;
 pub mod take_in;
+pub mod session_command;
+pub mod session_ref;
 pub mod task;
 pub mod thread;
 pub mod time;

@@ -274,6 +274,21 @@ pub struct Base {
     pub upto: u64,
 }
 
+/// An earlier revision of a session: its records are kept, and nothing is added to them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// Where its records begin, if not with its own.
+    pub base: Option<Base>,
+    /// Number of its last record, those of its base counted.
+    pub records: u64,
+    /// How many of its records are messages, those of its base counted.
+    pub messages: u64,
+    /// What had been left out of it.
+    pub compaction: Option<Compaction>,
+    /// When the next one began.
+    pub ended: Timestamp,
+}
+
 /// What a session was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {

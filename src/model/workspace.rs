@@ -197,6 +197,24 @@ pub enum WorkspaceFact {
         /// The workspace that it names, for people.
         root: String,
     },
+    /// A session of it was continued in another workspace, as a fork.
+    HandedOver {
+        /// Which.
+        session: SessionId,
+        /// The fork.
+        fork: SessionId,
+        /// Where the fork is.
+        to: WorkspaceKey,
+    },
+    /// A session of another workspace is continued here, as a fork.
+    TakenOver {
+        /// The fork.
+        session: SessionId,
+        /// What it was forked from.
+        parent: SessionId,
+        /// Where that is.
+        from: WorkspaceKey,
+    },
     /// Sessions were taken in from files.
     Imported {
         /// How many.

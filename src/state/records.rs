@@ -15,7 +15,7 @@ use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
-use crate::model::session::Session;
+use crate::model::session::{Revision, Session};
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
@@ -62,6 +62,11 @@ records! {
                 source.torn_tail = None;
                 black_out_option_json(&mut source.extra);
             }
+        }
+    }
+    "revision" 1 Revision |row| {
+        if let Some(compaction) = &mut row.compaction {
+            black_out(&mut compaction.summary);
         }
     }
     "session_record" 1 SessionRecord |row| {

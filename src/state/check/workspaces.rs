@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::model::record::RecordBody;
-use crate::model::session::{Session, WorkspaceSession};
+use crate::model::session::{Revision, Session, WorkspaceSession};
 use crate::model::workspace::Workspace;
 use crate::state::{Digest, Result, Text};
 
@@ -57,6 +57,19 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         |(_, _, id), row| Some(((own(row)?.base?.session, *id), ())),
         |check, (_, id), ()| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
+    check.agree(
+        &db.revisions,
+        &db.revisions_by_base,
+        |(id, number), row| Some(((row.base?.session, *id, *number), ())),
+        |(_, id, number), ()| (*id, *number),
+    )?;
+    check.each(&db.revisions, |check, key, row: Revision| {
+        check.refers((&db.revisions, &key), (&db.sessions_by_id, &key.0))?;
+        match row.base {
+            Some(base) => check.refers((&db.revisions, &key), (&db.sessions_by_id, &base.session)),
+            None => Ok(()),
+        }
+    })?;
     check.each(&db.leases, |check, id, _| check.refers((&db.leases, &id), (&db.sessions_by_id, &id)))
 }
 

@@ -5,7 +5,7 @@ use crate::model::group::{
     PendingResponse, SeenId, SkipKind, SkipState, SkipStep, SkipSummary, StateField, StateFile, StatePart, StateTrouble,
 };
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
-use crate::model::session::{Base, Compaction, Lineage, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::session::{Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession};
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -41,6 +41,8 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         WorkspaceFact::Aliased { path: b"/mnt/p".to_vec() },
         WorkspaceFact::Restored,
         WorkspaceFact::MismatchRefused { file: "a.jsonl".to_owned(), root: "/b".to_owned() },
+        WorkspaceFact::HandedOver { session: PARENT, fork: FORK, to: (fingerprint, discriminator) },
+        WorkspaceFact::TakenOver { session: FORK, parent: PARENT, from: (fingerprint, discriminator) },
         WorkspaceFact::Imported { sessions: 1 },
     ];
     for (number, what) in (1_u64..).zip(events) {
@@ -59,6 +61,15 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(own.label.as_str())?), &id)?;
     }
     db.sessions_by_base.put(txn, &(PARENT, FORK), &())?;
+    let revision = Revision {
+        base: Some(Base { session: FORK, revision: 0, upto: 1 }),
+        records: 5,
+        messages: 5,
+        compaction: fork().compaction.or_else(|| parent().compaction),
+        ended: at(3),
+    };
+    db.revisions.put(txn, &(PARENT, 0), &revision)?;
+    db.revisions_by_base.put(txn, &(FORK, PARENT, 0), &())?;
     records(db, txn)?;
     files(db, txn)
 }
