@@ -296,7 +296,9 @@ impl SessionRefusal {
             }
             Self::Changed { .. } => "read it again, then decide whether to write".to_owned(),
             Self::Held { pid, .. } => {
-                format!("wait until process {pid} lets go of it, or fork it; a lease of a dead process is in nobody's way")
+                format!(
+                    "wait until process {pid} lets go of it, or fork it; a lease of a dead process is in nobody's way"
+                )
             }
             Self::LeaseOver { .. } => "stop writing: somebody else has taken the session over".to_owned(),
             Self::Active { pid, .. } => format!("end process {pid} or let it switch to another session first"),
@@ -305,7 +307,9 @@ impl SessionRefusal {
             Self::TooLarge { .. } => "split it, or keep the content in a file and name that".to_owned(),
             Self::NoSuchRecord { .. } => "`hearth session show` numbers the records".to_owned(),
             Self::NotInTrash { .. } => "`hearth session list --trash` shows what is".to_owned(),
-            Self::NoWorkspace { .. } | Self::Workspace(_) => "`hearth workspace status` says what is known of this directory".to_owned(),
+            Self::NoWorkspace { .. } | Self::Workspace(_) => {
+                "`hearth workspace status` says what is known of this directory".to_owned()
+            }
             Self::BadTitle { .. } => "shorten it; `--clear` takes the title away".to_owned(),
         }
     }

@@ -136,7 +136,8 @@ impl Reading {
         let prompts = take(&mut fields, "prompt_history").map_or(Ok(Vec::new()), |value| list(value, "prompt_history"));
         let messages = take(&mut fields, "messages").ok_or("it has no messages".to_owned());
         let messages = messages.and_then(|value| list(value, "messages"));
-        match take(&mut fields, "compaction").map(|value| object(value, "compaction").and_then(compaction)).transpose() {
+        match take(&mut fields, "compaction").map(|value| object(value, "compaction").and_then(compaction)).transpose()
+        {
             Ok(compaction) => self.compaction = compaction,
             Err(why) => self.damaged(None, why),
         }

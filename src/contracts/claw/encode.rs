@@ -18,7 +18,8 @@ use crate::model::time::Timestamp;
 #[must_use]
 pub fn encode(head: &SessionHead, records: &[SessionRecord]) -> String {
     let extra = head.source.extra.as_ref().map(parse_fields).unwrap_or_default();
-    let beside = |name: &str| if let Some(Json::Object(fields)) = extra.get(name) { fields.clone() } else { Fields::new() };
+    let beside =
+        |name: &str| if let Some(Json::Object(fields)) = extra.get(name) { fields.clone() } else { Fields::new() };
     let mut out = String::new();
     line(typed("session_meta", meta(head)), beside("session_meta"), &mut out);
     if let Some(compaction) = &head.compaction {
@@ -138,7 +139,9 @@ fn all_blocks(json: &RawJson) -> Vec<Json> {
         Json::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     };
     match Json::parse(json.as_str()) {
-        Ok(Json::List(items)) => items.into_iter().map(|item| block(item.clone()).unwrap_or_else(|_| as_text(&item))).collect(),
+        Ok(Json::List(items)) => {
+            items.into_iter().map(|item| block(item.clone()).unwrap_or_else(|_| as_text(&item))).collect()
+        }
         Ok(other) => vec![as_text(&other)],
         Err(_) => vec![as_text(&text(json.as_str()))],
     }

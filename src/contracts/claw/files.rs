@@ -6,10 +6,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::VERSION;
 use super::decode::{Damage, FILE_MAX, decode};
 use super::judge::{Home, Place, Unfit, judge};
 use super::names::{self, Part};
-use super::VERSION;
 use crate::contracts::Error;
 use crate::contracts::dir::{Content, Dir, Kind};
 use crate::model::take_in::FileSession;
@@ -163,7 +163,8 @@ fn sessions(place: &Path) -> Result<Option<Dir>, Error> {
 /// Files of sessions in a directory, those of one session together.
 fn files(dir: &Dir) -> Result<Vec<Candidate>, Error> {
     let names = dir.list(NAMES_MAX)?;
-    let mut files: Vec<_> = names.iter().filter_map(|name| candidate(dir.path(), name, |owner| has(&names, owner))).collect();
+    let mut files: Vec<_> =
+        names.iter().filter_map(|name| candidate(dir.path(), name, |owner| has(&names, owner))).collect();
     files.sort_by(|a, b| (&a.owner, a.part).cmp(&(&b.owner, b.part)));
     Ok(files)
 }
@@ -285,8 +286,5 @@ pub fn write(path: &Path, bytes: &[u8], target: Target) -> Result<(), Error> {
 }
 
 fn taken(path: &Path) -> Error {
-    Error::Unusable {
-        path: path.to_owned(),
-        reason: "it is there already; --force replaces it, otherwise".to_owned(),
-    }
+    Error::Unusable { path: path.to_owned(), reason: "it is there already; --force replaces it, otherwise".to_owned() }
 }

@@ -21,6 +21,8 @@ mod judge;
 mod names;
 mod parts;
 mod sanitize;
+#[cfg(test)]
+mod tests;
 
 pub use decode::{Damage, FILE_MAX, LINE_MAX, decode};
 pub use encode::encode;

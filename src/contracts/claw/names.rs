@@ -45,7 +45,6 @@ pub(super) fn created(id: &str) -> Option<Timestamp> {
     (!rest.is_empty()).then_some(Timestamp::from_millis(ms))
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,7 +37,9 @@ fn cut(text: &str) -> String {
 
 /// A text without secrets.
 pub(super) fn redact(text: &str) -> String {
-    MARKERS.iter().fold(text.to_owned(), |text, marker| if text.contains(marker) { without(&text, marker) } else { text })
+    MARKERS
+        .iter()
+        .fold(text.to_owned(), |text, marker| if text.contains(marker) { without(&text, marker) } else { text })
 }
 
 fn without(text: &str, marker: &str) -> String {

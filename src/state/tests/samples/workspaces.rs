@@ -5,7 +5,9 @@ use crate::model::group::{
     PendingResponse, SeenId, SkipKind, SkipState, SkipStep, SkipSummary, StateField, StateFile, StatePart, StateTrouble,
 };
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
-use crate::model::session::{Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::session::{
+    Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession,
+};
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -149,7 +151,11 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let bodies = [RecordBody::Prompt("ping".to_owned()), message, RecordBody::Foreign(json("{\"type\":\"x\"}"))];
     for (number, body) in (1_u64..).zip(bodies) {
-        db.records.put(txn, &(PARENT, 1, number), &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) })?;
+        db.records.put(
+            txn,
+            &(PARENT, 1, number),
+            &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) },
+        )?;
     }
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
