@@ -35,7 +35,8 @@ pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Resul
             | Reply::Swept(_)
             | Reply::Answered { .. }
             | Reply::Task(..)
-            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

@@ -40,7 +40,8 @@ pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> 
             | Reply::Swept(_)
             | Reply::Configured(_)
             | Reply::Task(..)
-            | Reply::Workspace(_) => {
+            | Reply::Workspace(_)
+            | Reply::Session(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

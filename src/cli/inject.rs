@@ -53,7 +53,8 @@ fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failur
             | Reply::Swept(_)
             | Reply::Answered { .. }
             | Reply::Task(..)
-            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
         Host::Daemon(client) => {
             // A parsed line is text.

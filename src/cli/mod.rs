@@ -49,6 +49,7 @@ mod users;
 mod why;
 mod wirings;
 mod words;
+mod workspace;
 mod zone;
 
 /// A host daemon for personal AI agents.
@@ -134,6 +135,8 @@ enum Command {
     /// List, show, make and change what agents do by the clock
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
+    /// Show, list and adopt workspaces: the directories whose sessions are kept apart
+    Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
     Status,
     /// Look for what could keep Hearth from working, and say how to mend it
@@ -224,6 +227,7 @@ fn without_data(command: &Command, json: bool) -> Option<Done> {
         Command::Man { dir } => Some(shell::man(dir, Cli::command())),
         Command::Cron(command) => Some(cron::cron(command, json)),
         Command::Time(command) => Some(time::time(command, json)),
+        Command::Workspace(args) => workspace::without_data(args, json),
         _ => None,
     }
 }
@@ -266,6 +270,7 @@ fn run(cli: Cli) -> Done {
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),
+        Command::Workspace(args) => workspace::workspace(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

@@ -52,7 +52,8 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
             | Reply::Configured(_)
             | Reply::Answered { .. }
             | Reply::Task(..)
-            | Reply::Workspace(_) => {
+            | Reply::Workspace(_)
+            | Reply::Session(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

@@ -177,7 +177,8 @@ fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
             | Reply::Swept(_)
             | Reply::Configured(_)
             | Reply::Answered { .. }
-            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

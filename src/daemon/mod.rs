@@ -31,6 +31,7 @@ mod desk;
 mod door;
 mod drain;
 pub mod files;
+mod folders;
 pub mod image;
 mod inbox;
 mod mailroom;
@@ -215,6 +216,7 @@ impl Daemon {
         typing.run(&switchboard)?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
+        daemon.look_at_folders();
         ticks::start(&daemon)?;
         switchboard.connect_all()?;
         Ok(daemon)

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::id::{AgentId, SessionId};
+use super::session_command::SessionCommand;
 use super::time::Timestamp;
 
 /// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
@@ -109,6 +110,8 @@ pub enum WorkspaceInput {
     Adopt(WorkspaceSight, AdoptFrom),
     /// What the folders of agent groups look like.
     Folders(Vec<(AgentId, Witness)>),
+    /// Something is to be done with a session.
+    Session(SessionCommand),
 }
 
 /// Which workspace is adopted.

@@ -5,6 +5,7 @@ pub mod change;
 pub mod client;
 pub mod protocol;
 pub mod server;
+pub mod session;
 pub mod shape;
 pub mod task;
 pub mod workspace;

@@ -2,6 +2,7 @@
 
 use super::super::{Cx, Result};
 use crate::model::id::{ChangeId, SessionId};
+use crate::model::policy::Policy;
 use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session, SessionLabel, WorkspaceSession};
 use crate::model::session_command::{Guard, SessionRefusal};
@@ -242,17 +243,7 @@ pub(super) fn choose_label(
 
 /// Adds records at the end of a session's current revision. The caller saves the session.
 pub(super) fn add(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found, records: &[SessionRecord]) -> Outcome<()> {
-    let max = cx.policy.rows_per_input;
-    if records.len() > max {
-        return Err(SessionRefusal::TooMany { given: number(records.len()), max: number(max) }.into());
-    }
-    for (at, record) in (1_u64..).zip(records) {
-        let bytes = size(&record.body);
-        if bytes > RECORD_BYTES_MAX {
-            let max = number(RECORD_BYTES_MAX);
-            return Err(SessionRefusal::TooLarge { number: at, bytes: number(bytes), max }.into());
-        }
-    }
+    check(records, cx.policy)?;
     for record in records {
         found.row.records = found.row.records.saturating_add(1);
         if matches!(record.body, RecordBody::Message { .. }) {
@@ -263,14 +254,31 @@ pub(super) fn add(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found, records: 
     Ok(())
 }
 
-fn size(body: &RecordBody) -> usize {
-    match body {
+/// Whether records can be stored in one transaction.
+pub(super) fn check(records: &[SessionRecord], policy: &Policy) -> std::result::Result<(), SessionRefusal> {
+    let max = policy.rows_per_input;
+    if records.len() > max {
+        return Err(SessionRefusal::TooMany { given: number(records.len()), max: number(max) });
+    }
+    for (at, record) in (1_u64..).zip(records) {
+        let bytes = size(record);
+        if bytes > RECORD_BYTES_MAX {
+            let max = number(RECORD_BYTES_MAX);
+            return Err(SessionRefusal::TooLarge { number: at, bytes: number(bytes), max });
+        }
+    }
+    Ok(())
+}
+
+fn size(record: &SessionRecord) -> usize {
+    let extra = record.extra.as_ref().map_or(0, |extra| extra.as_str().len());
+    extra.saturating_add(match &record.body {
         RecordBody::Message { blocks, usage, .. } => {
             blocks.as_str().len().saturating_add(usage.as_ref().map_or(0, |usage| usage.as_str().len()))
         }
         RecordBody::Prompt(text) => text.len(),
         RecordBody::Foreign(json) => json.as_str().len(),
-    }
+    })
 }
 
 /// Begins a revision without records; the one before is kept.

@@ -2,10 +2,11 @@
 
 use super::super::{Applied, Cx, Result};
 use super::rows::{Halt, Outcome};
-use super::{append, clear, compact, create, delete, fork, lease, purge, rename, switch};
+use super::{append, clear, compact, create, delete, fork, lease, purge, rename, rows, switch};
 use crate::model::effect::Effect;
 use crate::model::report::Reply;
-use crate::model::session_command::{SessionCommand, SessionDone, SessionOutcome};
+use crate::model::policy::Policy;
+use crate::model::session_command::{SessionCommand, SessionDone, SessionOutcome, SessionRefusal};
 use crate::state::Write;
 
 /// Carries out one command.
@@ -40,6 +41,19 @@ fn carry_out(
         SessionCommand::Release(id, epoch) => lease::release(cx, txn, id, epoch)?,
     };
     Ok(SessionDone { workspace: found.workspace, id: found.id, row: found.row, what })
+}
+
+/// Why a command would be refused whatever is in the store: nothing needs to be opened, or made, to hear that.
+#[must_use]
+pub fn refused_as_given(command: &SessionCommand, policy: &Policy) -> Option<SessionRefusal> {
+    match command {
+        SessionCommand::Create(new) => {
+            rename::check(new.title.as_deref()).and_then(|()| rows::check(&new.records, policy)).err()
+        }
+        SessionCommand::Append(_, records, _) => rows::check(records, policy).err(),
+        SessionCommand::Rename(_, title) => rename::check(title.as_deref()).err(),
+        _ => None,
+    }
 }
 
 /// Whether it is refused when there is no room: what makes room, and what says who works, goes on.
