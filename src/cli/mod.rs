@@ -34,6 +34,7 @@ mod purge;
 mod questions;
 mod rows;
 mod serve;
+mod session;
 mod sessions;
 mod shell;
 mod sight;
@@ -135,6 +136,8 @@ enum Command {
     /// List, show, make and change what agents do by the clock
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
+    /// Sessions of the current directory: begin, continue, fork, list and remove them
+    Session(Box<session::SessionArgs>),
     /// Show, list and adopt workspaces: the directories whose sessions are kept apart
     Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
@@ -185,6 +188,8 @@ enum Failure {
     Changed(String),
     /// It was told already.
     Told,
+    /// It was told already, and the process ends with this code.
+    Exit(u8),
 }
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -236,6 +241,7 @@ fn exit(done: Done) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Exit(code)) => ExitCode::from(code),
         Err(Failure::Failed(message) | Failure::Changed(message)) => {
             out::error(&message);
             ExitCode::FAILURE
@@ -270,6 +276,7 @@ fn run(cli: Cli) -> Done {
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),
+        Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::workspace::Refused;
 use crate::cli::{Failure, out};
 use crate::socket::session::SessionRefusalJson;
 
@@ -74,6 +75,13 @@ impl From<SessionRefusalJson> for Trouble {
             trouble.fields.extend(value.map(|value| (name.to_owned(), value)));
         }
         trouble
+    }
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Self {
+        let Refused { kind, message, hint, fields } = refused;
+        Self { kind, message, hint, fields, exit: 1 }
     }
 }
 

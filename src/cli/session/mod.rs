@@ -29,14 +29,14 @@ pub(super) struct SessionArgs {
 
 /// Which session.
 #[derive(Debug, Args)]
-pub(super) struct Which {
+struct Which {
     /// Its id, or `latest` for the newest in which something was said
     session: String,
 }
 
 /// Which session, or none to go on with what was switched to, else with the newest.
 #[derive(Debug, Args)]
-pub(super) struct Perhaps {
+struct Perhaps {
     /// Its id, or `latest` [default: the one that was switched to, else `latest`]
     session: Option<String>,
     /// Pass over this one
@@ -46,7 +46,7 @@ pub(super) struct Perhaps {
 
 /// What has to hold for a change.
 #[derive(Debug, Default, Args)]
-pub(super) struct Conditions {
+struct Conditions {
     /// Only if the last record has this number
     #[arg(long, value_name = "NUMBER")]
     expect: Option<u64>,
@@ -56,7 +56,7 @@ pub(super) struct Conditions {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum SessionCommand {
+enum SessionCommand {
     /// Begin a session
     New(write::NewArgs),
     /// Add to a session: one message, or with --lines records from standard input

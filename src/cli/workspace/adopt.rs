@@ -125,7 +125,8 @@ fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Res
                 | Reply::Swept(_)
                 | Reply::Configured(_)
                 | Reply::Answered { .. }
-                | Reply::Task(..) => Err(Failure::Failed("an unexpected answer".to_owned())),
+                | Reply::Task(..)
+                | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
             }
         }
     }
