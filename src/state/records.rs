@@ -16,6 +16,7 @@ use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session};
+use crate::model::take_in::Intake;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
@@ -79,6 +80,7 @@ records! {
     }
     "lease" 1 Lease
     "imported_file" 1 ImportedFile
+    "intake" 1 Intake
     "body" 1 Body |row| {
         black_out(&mut row.content.text);
         black_out_option(&mut row.content.sender_name);

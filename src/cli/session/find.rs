@@ -157,8 +157,7 @@ impl<'a> Look<'a> {
     fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<(Option<Found>, u64)> {
         let (fingerprint, discriminator) = workspace;
         let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
-        let most =
-            (fingerprint, discriminator, (Timestamp::from_millis(i64::MAX), u64::MAX), SessionId::new(u64::MAX));
+        let most = (fingerprint, discriminator, (Timestamp::from_millis(i64::MAX), u64::MAX), SessionId::new(u64::MAX));
         let (mut end, mut empty) = (most, 0_u64);
         while let Some((key, ())) = self.db.recency.last(self.txn, least..end)? {
             let found = self.load(workspace, key.3)?;

@@ -64,10 +64,7 @@ impl Place {
 
     /// Names the workspace in an error.
     pub(super) fn about(&self, trouble: Trouble, key: Option<WorkspaceKey>, others: u64) -> Trouble {
-        trouble
-            .with("workspace_root", self.root())
-            .with("fingerprint", self.name(key))
-            .with("other_partitions", others)
+        trouble.with("workspace_root", self.root()).with("fingerprint", self.name(key)).with("other_partitions", others)
     }
 
     /// That there is no store, as an error about a reference.

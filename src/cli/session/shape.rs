@@ -122,9 +122,10 @@ fn workspace_session(
         parent_session_id: lineage.map(|lineage| lineage.parent.clone()),
         parent_workspace: elsewhere,
         branch_name: lineage.and_then(|lineage| lineage.branch.clone()),
-        compaction: own.compaction.as_ref().map(|done| {
-            json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })
-        }),
+        compaction: own
+            .compaction
+            .as_ref()
+            .map(|done| json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })),
         current,
         deleted: own.deleted.map(|at| at.to_string()),
         lifecycle,

@@ -207,7 +207,8 @@ fn told(place: &Place, done: &DoneJson, (action, text): (&str, String), json: bo
 fn checked_id(id: Option<String>) -> Result<Option<String>, Trouble> {
     if let Some(text) = &id {
         SessionLabel::new(text.clone()).map_err(|bad| {
-            Trouble::new("invalid_id", bad.to_string(), "choose another, or leave it out").with("requested", text.clone())
+            Trouble::new("invalid_id", bad.to_string(), "choose another, or leave it out")
+                .with("requested", text.clone())
         })?;
     }
     Ok(id)
@@ -442,7 +443,9 @@ fn confirmed(
     }
     if json || !std::io::stdin().is_terminal() {
         let hint = format!("`hearth session {verb} {name} {flag}` does it");
-        return Err(Trouble::new("confirmation_required", "confirmation required", hint).with("session_id", name).usage());
+        return Err(Trouble::new("confirmation_required", "confirmation required", hint)
+            .with("session_id", name)
+            .usage());
     }
     let mut screen = std::io::stderr();
     let mut answer = String::new();

@@ -39,7 +39,7 @@ pub struct Found {
     pub others: Vec<PathBuf>,
 }
 
-/// A file that may be taken in.
+/// A file that was read.
 #[derive(Debug)]
 pub struct SessionFile {
     /// Where it is, its directory in canonical form.
@@ -50,8 +50,8 @@ pub struct SessionFile {
     pub part: Part,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What is in it.
-    pub session: FileSession,
+    /// What is in it, or why it may not be taken in.
+    pub session: Result<FileSession, Trouble>,
 }
 
 /// Why a file is not taken in. None of them changes anything.
@@ -200,7 +200,7 @@ fn parse(name: &OsStr) -> Option<(OsString, Part)> {
 /// Reads one file and says whether it may be taken in by a workspace. The file is not changed.
 ///
 /// # Errors
-/// [`Trouble`] if it may not or cannot.
+/// [`Trouble`] if it cannot be read at all.
 pub fn read(path: &Path, home: &Home) -> Result<SessionFile, Trouble> {
     let name = path.file_name().ok_or_else(|| Trouble::Directory(path.to_owned()))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -222,16 +222,23 @@ pub fn read(path: &Path, home: &Home) -> Result<SessionFile, Trouble> {
     let (owner, part) = known.map_or((path.clone(), Part::Current), |known| (known.owner, known.part));
     let stem = parse(name).map_or_else(|| name.to_owned(), |(stem, _)| stem);
     let damaged = |damage| Trouble::Damaged { path: path.clone(), damage };
-    let mut session = decode(&bytes, &stem.to_string_lossy(), modified).map_err(damaged)?;
+    let session = decode(&bytes, &stem.to_string_lossy(), modified).map_err(damaged);
+    let session = session.and_then(|session| fitting(session, (&path, &owner), home));
+    Ok(SessionFile { path, owner, part, bytes, session })
+}
+
+/// What was read, if it may be taken in.
+fn fitting(mut session: FileSession, (path, owner): (&Path, &Path), home: &Home) -> Result<FileSession, Trouble> {
     let written = session.head.source.root.clone().map(|root| PathBuf::from(OsString::from_vec(root)));
     let root = written.as_ref().map(|root| std::fs::canonicalize(root).unwrap_or_else(|_| root.clone()));
-    let place = Place { file: path.clone(), written, root };
+    let place = Place { file: path.to_owned(), written, root };
     judge(home, &place).map_err(|unfit| Trouble::Unfit(Box::new(unfit)))?;
     if session.version > VERSION {
-        return Err(Trouble::Newer { path, version: session.version, records: session.records.len() });
+        let (version, records) = (session.version, session.records.len());
+        return Err(Trouble::Newer { path: path.to_owned(), version, records });
     }
     session.head.source.path = owner.as_os_str().as_bytes().to_vec();
-    Ok(SessionFile { path, owner, part, bytes, session })
+    Ok(session)
 }
 
 /// The bytes of a file, and when it was written last.

@@ -32,13 +32,13 @@ impl Home {
 
 /// Where a file lies and what it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub(super) struct Place {
     /// The file, its directory in canonical form.
-    pub file: PathBuf,
+    pub(super) file: PathBuf,
     /// The workspace it names, as it is written in the file.
-    pub written: Option<PathBuf>,
+    pub(super) written: Option<PathBuf>,
     /// The same in canonical form; as it is written where that cannot be had.
-    pub root: Option<PathBuf>,
+    pub(super) root: Option<PathBuf>,
 }
 
 /// Why a file may not be taken in.
@@ -83,7 +83,7 @@ pub enum Unfit {
 ///
 /// # Errors
 /// Why not.
-pub fn judge(home: &Home, place: &Place) -> Result<(), Unfit> {
+pub(super) fn judge(home: &Home, place: &Place) -> Result<(), Unfit> {
     let expected = home.path.clone();
     if let Some(root) = &place.root {
         // What a relative path means depends on where one is; nobody knows where that was.

@@ -9,7 +9,7 @@
 //!     <id>.jsonl.before-clear-<ms>.bak        what it was before it was cleared
 //! ```
 //!
-//! [`decode()`] reads what such a file holds and [`encode()`] writes it; [`judge()`] says whether a file may be taken in
+//! [`decode()`] reads what such a file holds and [`encode()`] writes it; `judge` says whether a file may be taken in
 //! by a workspace, before anything is done; [`find()`] and [`read()`] look for files and open them, [`write()`] makes
 //! one. Files are only read: none is ever changed or removed.
 
@@ -26,9 +26,15 @@ mod tests;
 
 pub use decode::{Damage, FILE_MAX, LINE_MAX, decode};
 pub use encode::encode;
-pub use files::{Candidate, Found, SessionFile, Target, Trouble, find, read, write};
-pub use judge::{Home, Place, Unfit, judge};
+pub use files::{Found, SessionFile, Target, Trouble, find, read, write};
+pub use judge::{Home, Unfit};
 pub use names::Part;
+
+/// A text without the secrets that are never written into a session file.
+#[must_use]
+pub fn redacted(text: &str) -> String {
+    sanitize::redact(text)
+}
 
 /// The version of the form that is read and written; a newer one is only looked at.
 pub const VERSION: u32 = 1;

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::judge::{Place, judge};
 use super::*;
 use crate::model::content::RawJson;
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
@@ -332,7 +333,12 @@ fn files_are_found_with_their_older_states_and_opened_without_links() {
         (place.join("outside.jsonl"), "legacy_session_no_workspace_binding"),
         ("/dev/null".into(), "session_unreadable"),
     ] {
-        assert_eq!(read(&file, &home).map_or_else(|trouble| trouble.code(), |_| "ok"), code, "{}", file.display());
+        assert_eq!(
+            read(&file, &home).and_then(|file| file.session).map_or_else(|trouble| trouble.code(), |_| "ok"),
+            code,
+            "{}",
+            file.display()
+        );
     }
 }
 

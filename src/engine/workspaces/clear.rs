@@ -8,12 +8,7 @@ use crate::state::Write;
 
 /// Begins a revision without records. Id, title, model, lineage and the time of its making stay; what was said is kept in
 /// the revision before. A session without records stays as it is.
-pub(super) fn clear(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: SessionId,
-    guard: Guard,
-) -> Outcome<(Found, SessionOutcome)> {
+pub(super) fn clear(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, guard: Guard) -> Outcome<(Found, SessionOutcome)> {
     let before = rows::guarded(cx, txn, id, guard)?;
     if before.row.records == 0 && before.row.compaction.is_none() {
         return Ok((before, SessionOutcome::Unchanged));

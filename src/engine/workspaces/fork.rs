@@ -140,12 +140,7 @@ fn text_blocks(text: &str) -> RawJson {
 }
 
 /// Both workspaces note it when a fork is in another one than its parent.
-fn hand_over(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (from, parent): (WorkspaceKey, SessionId),
-    fork: &Found,
-) -> Result<()> {
+fn hand_over(cx: &Cx<'_>, txn: &mut Write<'_>, (from, parent): (WorkspaceKey, SessionId), fork: &Found) -> Result<()> {
     if from == fork.workspace {
         return Ok(());
     }

@@ -40,7 +40,12 @@ pub(super) fn purge(
 }
 
 /// Goes on removing a session.
-pub(in super::super) fn go_on(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, effects: &mut Vec<Effect>) -> Result<()> {
+pub(in super::super) fn go_on(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    id: SessionId,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
     if piece(cx, txn, id, cx.policy.rows_per_input / 4)? {
         effects.push(Effect::Continue(Continuation::PurgeSession(id)));
     }

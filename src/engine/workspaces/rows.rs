@@ -130,10 +130,16 @@ pub(super) fn insert(
 ) -> Result<Found> {
     let id: SessionId = cx.db.allocate(txn)?;
     let found = Found { workspace, id, row };
-    cx.db.sessions_by_id.put(txn, &id, &workspace)?;
-    index(cx, txn, None, Some(&found))?;
-    put(cx, txn, &found)?;
+    insert_as(cx, txn, &found)?;
     Ok(found)
+}
+
+/// The same under an id that was given out.
+pub(super) fn insert_as(cx: &Cx<'_>, txn: &mut Write<'_>, found: &Found) -> Result<()> {
+    let (id, workspace) = (found.id, found.workspace);
+    cx.db.sessions_by_id.put(txn, &id, &workspace)?;
+    index(cx, txn, None, Some(found))?;
+    put(cx, txn, found)
 }
 
 /// Stores a session that was something else before.
@@ -231,10 +237,8 @@ pub(super) fn choose_label(
         let number: ChangeId = cx.db.allocate(txn)?;
         let text = format!("session-{}-{}", cx.now.wall.millis(), number.number());
         // A clock before 1970 makes a sign, which is a character like any other.
-        let label = SessionLabel::new(text).map_err(|bad| state::Error::Exists {
-            table: cx.db.session_labels.name(),
-            key: bad.to_string(),
-        })?;
+        let label = SessionLabel::new(text)
+            .map_err(|bad| state::Error::Exists { table: cx.db.session_labels.name(), key: bad.to_string() })?;
         if !cx.db.session_labels.contains(txn, &label_key(workspace, &label)?)? {
             return Ok(label);
         }

@@ -4,8 +4,8 @@ use super::super::{Applied, Cx, Result};
 use super::rows::{Halt, Outcome};
 use super::{append, clear, compact, create, delete, fork, lease, purge, rename, rows, switch};
 use crate::model::effect::Effect;
-use crate::model::report::Reply;
 use crate::model::policy::Policy;
+use crate::model::report::Reply;
 use crate::model::session_command::{SessionCommand, SessionDone, SessionOutcome, SessionRefusal};
 use crate::state::Write;
 
