@@ -18,6 +18,7 @@ mod bad_input;
 mod builds;
 mod channels;
 mod cli;
+mod claw;
 mod clock;
 mod commands;
 mod confine;
