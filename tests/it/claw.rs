@@ -187,14 +187,17 @@ fn the_same_again_changes_nothing_and_changed_files_become_revisions() {
     put(&used.own("evil.jsonl"), session("../../evil", None, 1));
     let (code, said) = import_all(&host, &used);
     assert_eq!(code, Some(0), "{said}");
-    let counts = |said: &Value| ["taken", "revised", "already", "passed", "refused"].map(|word| said[word].as_u64().unwrap());
+    let counts =
+        |said: &Value| ["taken", "revised", "already", "passed", "refused"].map(|word| said[word].as_u64().unwrap());
     assert_eq!(counts(&said), [6, 2, 1, 0, 0], "{said}");
     assert_eq!(listed(&host, &used), ["a", "a-2", "empty", "evil", "only", "torn"]);
     let show = |id: &str| json(&host.done(&["session", "-C", used.text(), "--json", "show", id], b""));
     assert_eq!((&show("a")["session"]["revision"], &show("a")["session"]["message_count"]), (&2.into(), &3.into()));
     let first = json(&host.done(&["session", "-C", used.text(), "--json", "show", "a", "--revision", "0"], b""));
     assert_eq!(first["records"].as_array().unwrap().len(), 1);
-    let rows = |host: &Host| ["sessions", "records", "revisions", "imported", "workspace_events"].map(|table| host.rows(table));
+    let rows = |host: &Host| {
+        ["sessions", "records", "revisions", "imported", "workspace_events"].map(|table| host.rows(table))
+    };
     let before = rows(&host);
     assert_eq!(counts(&import_all(&host, &used).1), [0, 0, 9, 0, 0]);
     assert_eq!(rows(&host), before);
@@ -233,7 +236,11 @@ fn damage_is_told_with_its_line_and_takes_nothing_in() {
         put(&used.flat(name), bytes);
         let (code, said) = import(&host, &used, &[&used.flat(name)]);
         let file = &said["files"][0];
-        assert_eq!((code, file["kind"].as_str(), file["line"].as_u64()), (Some(1), Some(*kind), *line), "{name}: {said}");
+        assert_eq!(
+            (code, file["kind"].as_str(), file["line"].as_u64()),
+            (Some(1), Some(*kind), *line),
+            "{name}: {said}"
+        );
     }
     assert_eq!(import_all(&host, &used).0, Some(1));
     let fine = [
@@ -361,6 +368,7 @@ fn conversations_of_agents_go_out_too() {
     assert_eq!(lines[0]["type"], "session_meta", "{text}");
     assert_eq!(lines[1]["message"]["blocks"][0]["text"], "hello there", "{text}");
     assert_eq!(lines[2]["message"]["role"], "assistant", "{text}");
-    let people = host.done(&["session", "-C", group.to_str().unwrap(), "export", "latest", "--layout", "markdown"], b"");
+    let people =
+        host.done(&["session", "-C", group.to_str().unwrap(), "export", "latest", "--layout", "markdown"], b"");
     assert!(people.contains("echo: hello there"), "{people}");
 }

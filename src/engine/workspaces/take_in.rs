@@ -323,3 +323,6 @@ pub(super) fn refuse(cx: &Cx<'_>, txn: &mut Write<'_>, refused: &FileRefused) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
