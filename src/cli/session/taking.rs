@@ -93,7 +93,8 @@ impl Report {
                 let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
                 format!("{word:<8} {label}  {file}{why}")
             }
-            Fate::Refused { why, .. } => format!("refused  {why}"),
+            Fate::Refused { why, .. } if why.contains(&file.to_string()) => format!("refused  {why}"),
+            Fate::Refused { why, .. } => format!("refused  {file}: {why}"),
         }
     }
 

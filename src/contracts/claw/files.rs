@@ -293,5 +293,5 @@ pub fn write(path: &Path, bytes: &[u8], target: Target) -> Result<(), Error> {
 }
 
 fn taken(path: &Path) -> Error {
-    Error::Unusable { path: path.to_owned(), reason: "it is there already; --force replaces it, otherwise".to_owned() }
+    Error::Unusable { path: path.to_owned(), reason: "it is there already (--force replaces it)".to_owned() }
 }

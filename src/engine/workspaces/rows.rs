@@ -300,6 +300,10 @@ pub(super) fn renew(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found) -> Resu
     }
     cx.db.revisions.put(txn, &(found.id, row.revision), &earlier)?;
     row.revision = row.revision.saturating_add(1);
+    // A file that is being taken in may have put records aside for the next revision; they are never seen as another one.
+    while cx.db.records.first_in(txn, &(found.id, row.revision))?.is_some() {
+        row.revision = row.revision.saturating_add(1);
+    }
     Ok(())
 }
 

@@ -21,8 +21,6 @@ use crate::state::{Digest, Write};
 const STATES_MAX: usize = 10_000;
 /// Sessions of one id that are told apart by numbers.
 const SAME_MAX: u32 = 1_000;
-/// Pieces of a new revision lie under a number so far ahead that no other revision gets it meanwhile.
-const AHEAD: u32 = 1 << 16;
 /// What is taken in within this time is one event of the workspace.
 const ONE_EVENT: Millis = Millis::minutes(1);
 
@@ -51,7 +49,7 @@ fn piece_in(cx: &Cx<'_>, txn: &mut Write<'_>, piece: &TakeIn) -> Outcome<TookIn>
     let intake = cx.db.intakes.get(txn, &owner)?;
     let goes_on = |intake: &Intake| {
         let same = intake.digest == piece.file.digest && intake.workspace == workspace;
-        let on = revised.as_ref().map(|found| (found.id, found.row.revision.saturating_add(AHEAD)));
+        let on = revised.as_ref().map(|found| (found.id, found.row.revision.saturating_add(1)));
         same && on.map_or(intake.revision == 0, |on| on == (intake.session, intake.revision))
     };
     let intake = match intake {
@@ -202,7 +200,7 @@ fn stage(
         updated: head.updated,
         committed: cx.now.wall,
         order: 0,
-        revision: revised.map_or(0, |found| found.row.revision.saturating_add(AHEAD)),
+        revision: revised.map_or(0, |found| found.row.revision.saturating_add(1)),
         base: None,
         records: 0,
         messages: 0,
@@ -215,10 +213,6 @@ fn stage(
     if let Some(intake) = intake {
         (row.records, row.messages) = (intake.records, intake.messages);
         return Ok(Found { workspace, id: intake.session, row });
-    }
-    if let (Some(found), true) = (revised, piece.last) {
-        // All of it in one piece: nothing lies aside.
-        row.revision = found.row.revision.saturating_add(1);
     }
     let id = revised.map_or_else(|| cx.db.allocate(txn), |found| Ok(found.id))?;
     Ok(Found { workspace, id, row })
