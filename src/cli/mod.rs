@@ -195,6 +195,8 @@ enum Failure {
     Failed(String),
     /// It was thought out over a configuration that is another by now; nothing was done.
     Changed(String),
+    /// Another process has the store for longer than one waits.
+    Busy(String),
     /// It was told already.
     Told,
     /// It was told already, and the process ends with this code.
@@ -251,7 +253,7 @@ fn exit(done: Done) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => ExitCode::from(code),
-        Err(Failure::Failed(message) | Failure::Changed(message)) => {
+        Err(Failure::Failed(message) | Failure::Changed(message) | Failure::Busy(message)) => {
             out::error(&message);
             ExitCode::FAILURE
         }

@@ -69,6 +69,8 @@ pub struct Policy {
     pub hops_max: u32,
     /// Longest time an agent's question may wait.
     pub question_max: Millis,
+    /// Time a deleted session of a workspace stays in the trash.
+    pub trash_lifetime: Millis,
 }
 
 impl Policy {
@@ -106,6 +108,7 @@ impl Policy {
         sticky_lifetime: Millis::minutes(24 * 60),
         hops_max: 10,
         question_max: Millis::minutes(24 * 60),
+        trash_lifetime: Millis::minutes(30 * 24 * 60),
     };
 
     /// Wait before try `tries + 1`: base · 2^tries.

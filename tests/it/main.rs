@@ -53,6 +53,7 @@ mod routing_sticky;
 mod routing_threads;
 mod schedule_sim;
 mod schedules;
+mod session;
 mod starts;
 mod tasks;
 mod telegram;

@@ -87,11 +87,13 @@ impl From<Refused> for Trouble {
 
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
-        let message = match failure {
-            Failure::Failed(message) | Failure::Changed(message) => message,
-            Failure::Told | Failure::Exit(_) => String::new(),
-        };
-        Self::new("failed", message, "")
+        match failure {
+            Failure::Failed(message) | Failure::Changed(message) => Self::new("failed", message, ""),
+            Failure::Busy(message) => {
+                Self::new("store_busy", message, "try again in a moment").with("retry_safe", true)
+            }
+            Failure::Told | Failure::Exit(_) => Self::new("failed", "", ""),
+        }
     }
 }
 

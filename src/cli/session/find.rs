@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::error::Trouble;
 use super::place::Place;
-use crate::engine::workspaces::Located;
+use crate::engine::workspaces::{Located, view};
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel};
 use crate::model::session_ref::Reference;
@@ -30,7 +30,7 @@ impl Found {
 
     /// Messages in it.
     pub(super) fn messages(&self) -> u64 {
-        messages(&self.session)
+        view::messages(&self.session)
     }
 }
 
@@ -39,13 +39,6 @@ pub(super) fn name(id: SessionId, session: &Session) -> String {
     match session {
         Session::Chat(_) => id.to_string(),
         Session::Workspace(own) => own.label.to_string(),
-    }
-}
-
-fn messages(session: &Session) -> u64 {
-    match session {
-        Session::Chat(chat) => chat.last_number,
-        Session::Workspace(own) => own.messages,
     }
 }
 
@@ -155,20 +148,9 @@ impl<'a> Look<'a> {
 
     /// The newest session of a workspace in which something was said, and how many empty ones are newer.
     fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<(Option<Found>, u64)> {
-        let (fingerprint, discriminator) = workspace;
-        let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
-        let most = (fingerprint, discriminator, (Timestamp::from_millis(i64::MAX), u64::MAX), SessionId::new(u64::MAX));
-        let (mut end, mut empty) = (most, 0_u64);
-        while let Some((key, ())) = self.db.recency.last(self.txn, least..end)? {
-            let found = self.load(workspace, key.3)?;
-            match found.filter(|found| exclude != Some(found.name().as_str())) {
-                Some(found) if found.messages() > 0 => return Ok((Some(found), empty)),
-                Some(_) => empty = empty.saturating_add(1),
-                None => {}
-            }
-            end = key;
-        }
-        Ok((None, empty))
+        let passed = |id, session: &Session| exclude == Some(name(id, session).as_str());
+        let (newest, empty) = view::latest(self.db, self.txn, workspace, passed)?;
+        Ok((newest.map(|(id, session)| Found { workspace, id, session }), empty))
     }
 
     /// What a reference means anywhere: here first, then in other workspaces.
@@ -258,12 +240,8 @@ impl<'a> Look<'a> {
         }
         let message = self.place.nothing(self.workspace());
         let mut hint = self.place.hint(self.workspace(), self.others().unwrap_or(0));
-        if let Located::Replaced { key } = &self.located {
-            hint = format!(
-                "another directory was at this path before: its sessions are kept as workspace {}, `hearth workspace \
-                 adopt` attaches them\n{hint}",
-                key_text(*key)
-            );
+        if let Some(replaced) = self.replaced() {
+            hint = format!("{replaced}\n{hint}");
         }
         self.about(Trouble::new("no_managed_sessions", message, hint))
     }
@@ -274,6 +252,20 @@ impl<'a> Look<'a> {
             format!("all sessions are empty (0 messages) in workspace {name} ({}), {count} of them", self.place.root());
         let hint = "a new one may just be running: wait and look again, or name one by its id";
         self.about(Trouble::new("all_sessions_empty", message, hint).with("empty_sessions", count))
+    }
+
+    /// What people should know of a directory that has no sessions.
+    pub(super) fn note(&self) -> Option<String> {
+        self.moved().map(|moved| format!("{}: {}", moved.message, moved.hint)).or_else(|| self.replaced())
+    }
+
+    fn replaced(&self) -> Option<String> {
+        let Located::Replaced { key } = &self.located else { return None };
+        Some(format!(
+            "another directory was at this path before: its sessions are kept as workspace {}, `hearth workspace adopt` \
+             attaches them",
+            key_text(*key)
+        ))
     }
 
     fn moved(&self) -> Option<Trouble> {

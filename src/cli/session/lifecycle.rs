@@ -140,7 +140,7 @@ impl Reason {
 /// A state in one line.
 pub(super) fn signal(state: State, reason: Option<Reason>, dirty: bool) -> String {
     let mut parts = vec![Cow::from(state.as_str())];
-    parts.extend(dirty.then_some(Cow::from("dirty worktree")));
+    parts.extend(dirty.then_some(Cow::from("dirty directory")));
     parts.extend(reason.map(|reason| Cow::from(reason.as_str())));
     parts.join(" · ")
 }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(signal(State::Saved, None, false), "saved");
         assert_eq!(
             signal(State::Abandoned, Some(Reason::TurnUnfinished), true),
-            "abandoned · dirty worktree · the last turn has no end"
+            "abandoned · dirty directory · the last turn has no end"
         );
     }
 }

@@ -52,8 +52,11 @@ impl Place {
     pub(super) fn hint(&self, key: Option<WorkspaceKey>, others: u64) -> String {
         let others = match others {
             0 => String::new(),
-            1 => "; 1 other workspace has sessions, which `--any-workspace` reaches".to_owned(),
-            n => format!("; {n} other workspaces have sessions, which `--any-workspace` reaches"),
+            1 => "; 1 other workspace has sessions, `hearth session resume --any-workspace` goes on with one as a fork"
+                .to_owned(),
+            n => format!(
+                "; {n} other workspaces have sessions, `hearth session resume --any-workspace` goes on with one as a fork"
+            ),
         };
         format!(
             "`hearth session list` shows what is in workspace {}, `hearth session new` begins one\nsessions are kept per \

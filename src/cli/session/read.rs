@@ -39,28 +39,38 @@ pub(super) fn workspace_json(place: &Place, name: String) -> Value {
 
 /// Lists the sessions of the directory.
 pub(super) fn list(place: &Place, (limit, trash): (usize, bool), json: bool) -> Told {
-    let Some(reader) = place.reader()? else { return tell_list(place, (place.name(None), 0), &[], json) };
+    let Some(reader) = place.reader()? else { return tell_list(place, &Listed::default(), json) };
     let around = surroundings(place);
-    let (name, others, shown) = reader.read(|db, txn| {
+    let listed = reader.read(|db, txn| {
         let look = Look::new(place, db, txn)?;
         let current = look.row()?.and_then(|row| row.current);
         let mut shown = Vec::new();
         for found in if trash { trashed(&look, limit)? } else { newest(&look, limit)? } {
             shown.push(shape::session(&look, (found.id, &found.session), &around, current == Some(found.id))?);
         }
-        Ok::<_, Trouble>((place.name(look.workspace()), look.others()?, shown))
+        let name = Some(place.name(look.workspace()));
+        Ok::<_, Trouble>(Listed { name, others: look.others()?, note: look.note(), shown })
     })?;
-    tell_list(place, (name, others), &shown, json)
+    tell_list(place, &listed, json)
+}
+
+/// What there is to list.
+#[derive(Default)]
+struct Listed {
+    /// Name of the workspace, if there is a store.
+    name: Option<String>,
+    /// Other workspaces with sessions.
+    others: u64,
+    /// What people should know of the directory.
+    note: Option<String>,
+    shown: Vec<SessionJson>,
 }
 
 /// The newest sessions of the workspace.
 fn newest(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
-    let mut all = Vec::new();
-    for ((_, _, _, id), ()) in look.db.recency.collect_last(look.txn, &workspace, limit)? {
-        all.extend(look.load(workspace, id)?);
-    }
-    Ok(all)
+    let newest = view::newest(look.db, look.txn, workspace, limit)?;
+    Ok(newest.into_iter().map(|(id, session)| Found { workspace, id, session }).collect())
 }
 
 /// What of the workspace is in the trash, the newest first.
@@ -78,7 +88,9 @@ fn trashed(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
     Ok(all)
 }
 
-fn tell_list(place: &Place, (name, others): (String, u64), shown: &[SessionJson], json: bool) -> Told {
+fn tell_list(place: &Place, listed: &Listed, json: bool) -> Told {
+    let Listed { name, others, note, shown } = listed;
+    let name = name.clone().unwrap_or_else(|| place.name(None));
     if json {
         let ids: Vec<&str> = shown.iter().map(|one| one.id.as_str()).collect();
         let active = shown.iter().find(|one| one.current).map(|one| one.id.as_str());
@@ -91,12 +103,16 @@ fn tell_list(place: &Place, (name, others): (String, u64), shown: &[SessionJson]
             "session_details": shown,
             "active": active,
             "other_partitions": others,
+            "note": note,
         }))?);
     }
     out::line(&format!("workspace {name} ({})", place.root()))?;
     if shown.is_empty() {
         out::line("no sessions")?;
-        if others > 0 {
+        if let Some(note) = note {
+            out::line(note)?;
+        }
+        if *others > 0 {
             out::line(&format!("{others} other workspaces have sessions: they are not seen here"))?;
         }
         return Ok(());

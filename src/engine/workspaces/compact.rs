@@ -48,13 +48,13 @@ fn decide_cut(records: &[SessionRecord], keep: u64) -> usize {
     let mut cut = records.len();
     for (at, record) in records.iter().enumerate().rev() {
         let RecordBody::Message { role, .. } = &record.body else { continue };
-        if left > 0 {
-            (cut, left) = (at, left - 1);
+        if left == 0 && cut == records.len() {
+            return cut; // nothing stays
         }
-        if left == 0 && (cut == records.len() || (at == cut && begins_turn(*role))) {
+        (cut, left) = (at, left.saturating_sub(1));
+        if left == 0 && begins_turn(*role) {
             return cut;
         }
-        cut = at;
     }
     0
 }

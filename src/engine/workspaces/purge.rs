@@ -9,14 +9,11 @@ use crate::model::id::SessionId;
 use crate::model::input::Continuation;
 use crate::model::session::{Base, Session};
 use crate::model::session_command::{Guard, SessionOutcome};
-use crate::model::time::{Millis, Timestamp};
+use crate::model::time::Timestamp;
 use crate::state::Write;
 
 /// In the trash since then: is being removed.
 pub(super) const UNDER_WAY: Timestamp = Timestamp::from_millis(0);
-
-/// How long a session stays in the trash.
-const TRASH_LIFETIME: Millis = Millis::minutes(30 * 24 * 60);
 
 /// Removes a session, from the trash or not, unless somebody works on it.
 pub(super) fn purge(
@@ -54,7 +51,7 @@ pub(in super::super) fn go_on(
 
 /// Removes a little of what was in the trash for long enough; how many sessions it looked at.
 pub(in super::super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<usize> {
-    let end = cx.now.wall.minus(TRASH_LIFETIME);
+    let end = cx.now.wall.minus(cx.policy.trash_lifetime);
     let mut done = 0;
     while done < SESSIONS_PER_SWEEP {
         let Some(id) = delete::due(cx, txn, end)? else { break };

@@ -8,7 +8,7 @@ use crate::model::session::{Revision, Session, SessionLabel, WorkspaceSession};
 use crate::model::session_command::{Guard, SessionRefusal};
 use crate::model::time::{Millis, Timestamp};
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
-use crate::state::{self, Text, Write};
+use crate::state::{self, Index, KeyPart, Text, Write};
 
 /// Largest record, in bytes of what it says: the store takes a third more.
 pub(super) const RECORD_BYTES_MAX: usize = 12 << 20;
@@ -164,46 +164,30 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, found: &Found) -> Result<()> {
 
 /// Brings the indexes from one state of a session to another; none is that it is not there.
 fn index(cx: &Cx<'_>, txn: &mut Write<'_>, before: Option<&Found>, after: Option<&Found>) -> Result<()> {
-    let (old, new) = (before.and_then(recency), after.and_then(recency));
-    if old != new {
-        if let Some(key) = old {
-            cx.db.recency.delete(txn, &key)?;
-        }
-        if let Some(key) = new {
-            cx.db.recency.put(txn, &key, &())?;
-        }
+    let db = cx.db;
+    let Some(id) = after.or(before).map(|found| found.id) else { return Ok(()) };
+    shift(txn, &db.recency, (before.and_then(recency), after.and_then(recency)), &())?;
+    shift(txn, &db.session_labels, (before.and_then(label), after.and_then(label)), &id)?;
+    shift(txn, &db.trash, (before.and_then(trash), after.and_then(trash)), &())?;
+    shift(txn, &db.sessions_by_base, (before.and_then(base), after.and_then(base)), &())
+}
+
+fn shift<K: KeyPart + PartialEq, V: KeyPart>(
+    txn: &mut Write<'_>,
+    index: &Index<K, V>,
+    (old, new): (Option<K>, Option<K>),
+    value: &V,
+) -> Result<()> {
+    if old == new {
+        return Ok(());
     }
-    let living = |found: &Found| found.row.deleted.is_none().then(|| found.row.label.clone());
-    let (old, new) = (before.and_then(living), after.and_then(living));
-    if old != new {
-        if let (Some(label), Some(found)) = (old, before) {
-            cx.db.session_labels.delete(txn, &label_key(found.workspace, &label)?)?;
-        }
-        if let (Some(label), Some(found)) = (new, after) {
-            cx.db.session_labels.put(txn, &label_key(found.workspace, &label)?, &found.id)?;
-        }
+    if let Some(key) = old {
+        index.delete(txn, &key)?;
     }
-    let trashed = |found: &Found| Some((found.row.deleted?, found.id));
-    let (old, new) = (before.and_then(trashed), after.and_then(trashed));
-    if old != new {
-        if let Some(key) = old {
-            cx.db.trash.delete(txn, &key)?;
-        }
-        if let Some(key) = new {
-            cx.db.trash.put(txn, &key, &())?;
-        }
+    match new {
+        Some(key) => index.put(txn, &key, value),
+        None => Ok(()),
     }
-    let based = |found: &Found| Some((found.row.base?.session, found.id));
-    let (old, new) = (before.and_then(based), after.and_then(based));
-    if old != new {
-        if let Some(key) = old {
-            cx.db.sessions_by_base.delete(txn, &key)?;
-        }
-        if let Some(key) = new {
-            cx.db.sessions_by_base.put(txn, &key, &())?;
-        }
-    }
-    Ok(())
 }
 
 type Recency = (Fingerprint, Discriminator, (Timestamp, u64), SessionId);
@@ -214,6 +198,19 @@ fn recency(found: &Found) -> Option<Recency> {
 }
 
 type LabelKey = (Fingerprint, Discriminator, Text);
+
+fn label(found: &Found) -> Option<LabelKey> {
+    // A label is never longer than a key's text.
+    label_key(found.workspace, &found.row.label).ok().filter(|_| found.row.deleted.is_none())
+}
+
+fn trash(found: &Found) -> Option<(Timestamp, SessionId)> {
+    Some((found.row.deleted?, found.id))
+}
+
+fn base(found: &Found) -> Option<(SessionId, SessionId)> {
+    Some((found.row.base?.session, found.id))
+}
 
 /// Under what a session is found by the id that people use.
 pub(super) fn label_key(workspace: WorkspaceKey, label: &SessionLabel) -> Result<LabelKey> {

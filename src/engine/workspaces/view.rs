@@ -7,12 +7,13 @@ use crate::model::message::{Message, MessageKind};
 use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::{Base, Session, WorkspaceSession};
 use crate::model::time::Timestamp;
+use crate::model::workspace::WorkspaceKey;
 use crate::state::{self, Read, Tables};
 
 type Result<T> = std::result::Result<T, state::Error>;
 
 /// Revisions that may follow each other in one session: more are a damaged store.
-const DEPTH_MAX: usize = 10_000;
+const DEPTH_MAX: usize = 1_000_000;
 
 /// Records of one revision that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,19 +69,23 @@ pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) ->
 /// # Errors
 /// Faults of the store; [`state::Error::Missing`] if what it begins with is gone.
 pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
+    let missing = |base: Base| state::Error::Missing {
+        table: db.revisions.name(),
+        key: format!("{}/{}", base.session, base.revision),
+    };
     let mut found = Vec::new();
-    let (mut cut, mut last) = (cut, cut.records);
-    for _ in 0..DEPTH_MAX {
+    let (mut cut, mut last, mut depth) = (cut, cut.records, 0);
+    loop {
         let begin = cut.base.map_or(0, |base| base.upto).min(last);
         if begin < last {
             found.push(Segment { session: cut.session, revision: cut.revision, first: begin.saturating_add(1), last });
         }
         let Some(base) = cut.base.filter(|_| begin > 0) else { break };
-        last = begin;
-        cut = revision(db, txn, base.session, base.revision)?.ok_or_else(|| state::Error::Missing {
-            table: db.revisions.name(),
-            key: format!("{}/{}", base.session, base.revision),
-        })?;
+        if depth >= DEPTH_MAX {
+            return Err(missing(base));
+        }
+        (last, depth) = (begin, depth + 1);
+        cut = revision(db, txn, base.session, base.revision)?.ok_or_else(|| missing(base))?;
     }
     found.reverse();
     Ok(found)
@@ -107,6 +112,55 @@ pub fn records(
         found.extend(rows.into_iter().map(|((_, _, number), row)| (number, row)));
     }
     Ok(found)
+}
+
+/// The newest sessions of a workspace, the newest first.
+///
+/// # Errors
+/// Faults of the store.
+pub fn newest(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<Vec<(SessionId, Session)>> {
+    let mut all = Vec::new();
+    for ((_, _, _, id), ()) in db.recency.collect_last(txn, &workspace, limit)? {
+        all.push((id, db.sessions.require(txn, &(workspace.0, workspace.1, id))?));
+    }
+    Ok(all)
+}
+
+/// The newest session of a workspace in which something was said, of those that are not passed over, and how many newer
+/// ones are empty.
+///
+/// # Errors
+/// Faults of the store.
+pub fn latest(
+    db: &Tables,
+    txn: &Read<'_>,
+    workspace: WorkspaceKey,
+    passed: impl Fn(SessionId, &Session) -> bool,
+) -> Result<(Option<(SessionId, Session)>, u64)> {
+    let (fingerprint, discriminator) = workspace;
+    let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
+    let most = (Timestamp::from_millis(i64::MAX), u64::MAX);
+    let (mut end, mut empty) = ((fingerprint, discriminator, most, SessionId::new(u64::MAX)), 0_u64);
+    while let Some((key, ())) = db.recency.last(txn, least..end)? {
+        let session = db.sessions.require(txn, &(fingerprint, discriminator, key.3))?;
+        if !passed(key.3, &session) {
+            if messages(&session) > 0 {
+                return Ok((Some((key.3, session)), empty));
+            }
+            empty = empty.saturating_add(1);
+        }
+        end = key;
+    }
+    Ok((None, empty))
+}
+
+/// How many messages are in a session.
+#[must_use]
+pub const fn messages(session: &Session) -> u64 {
+    match session {
+        Session::Chat(chat) => chat.last_number,
+        Session::Workspace(own) => own.messages,
+    }
 }
 
 /// One line of an agent's session.
