@@ -147,6 +147,9 @@ enum Command {
     /// Build and list what agents run in
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Take over what other programs kept
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Write completions for a shell to standard output
     Completions {
         /// The shell
@@ -177,6 +180,12 @@ enum Command {
     /// The runner of an agent's process
     #[command(hide = true)]
     Agent,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImportCommand {
+    /// Take all sessions of a directory in from session files of claw; the files stay as they are
+    Claw(session::ClawArgs),
 }
 
 /// A failed command: what to tell people.
@@ -280,6 +289,7 @@ fn run(cli: Cli) -> Done {
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),
         Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, &args, json),
+        Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

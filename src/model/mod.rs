@@ -29,6 +29,7 @@ pub mod retention;
 pub mod session;
 pub mod session_command;
 pub mod session_ref;
+pub mod take_in;
 pub mod task;
 pub mod thread;
 pub mod time;

@@ -78,4 +78,6 @@ pub struct ImportedFile {
     pub at: Timestamp,
     /// What became of it.
     pub outcome: Result<SessionId, String>,
+    /// When this older state of a session was put aside, in milliseconds since 1970; none for the session itself.
+    pub older: Option<u64>,
 }

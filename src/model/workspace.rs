@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{AgentId, SessionId};
 use super::session_command::SessionCommand;
+use super::take_in::{FileRefused, TakeIn, TookIn};
 use super::time::Timestamp;
 
 /// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
@@ -112,6 +113,10 @@ pub enum WorkspaceInput {
     Folders(Vec<(AgentId, Witness)>),
     /// Something is to be done with a session.
     Session(SessionCommand),
+    /// A session is taken in from a file.
+    TakeIn(TakeIn),
+    /// A file was not taken in.
+    Refuse(FileRefused),
 }
 
 /// Which workspace is adopted.
@@ -135,6 +140,10 @@ pub enum WorkspaceReply {
         /// Whether it was not before.
         changed: bool,
     },
+    /// A piece of a session was taken in, or not.
+    TookIn(TookIn),
+    /// It is taken down.
+    Noted,
 }
 
 /// A directory with sessions.

@@ -7,5 +7,6 @@ pub mod protocol;
 pub mod server;
 pub mod session;
 pub mod shape;
+pub mod take_in;
 pub mod task;
 pub mod workspace;

@@ -163,6 +163,9 @@ pub struct RecordJson {
     /// What it says.
     #[serde(flatten)]
     pub body: BodyJson,
+    /// What only its maker knows: a JSON object as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<String>,
 }
 
 /// What a record says.
@@ -306,6 +309,23 @@ impl ForkJson {
     }
 }
 
+impl From<&SessionRecord> for RecordJson {
+    fn from(record: &SessionRecord) -> Self {
+        let text = |json: &RawJson| json.as_str().to_owned();
+        let body = match &record.body {
+            RecordBody::Message { role, blocks, usage, ends_turn } => BodyJson::Message {
+                role: role_word(*role).to_owned(),
+                blocks: text(blocks),
+                usage: usage.as_ref().map(text),
+                ends_turn: *ends_turn,
+            },
+            RecordBody::Prompt(typed) => BodyJson::Prompt { text: typed.clone() },
+            RecordBody::Foreign(json) => BodyJson::Foreign { json: text(json) },
+        };
+        Self { at: record.at.millis(), body, extra: record.extra.as_ref().map(text) }
+    }
+}
+
 impl RecordJson {
     fn read(self) -> Result<SessionRecord, String> {
         let body = match self.body {
@@ -319,7 +339,7 @@ impl RecordJson {
             BodyJson::Prompt { text } => RecordBody::Prompt(text),
             BodyJson::Foreign { json } => RecordBody::Foreign(object(json)?),
         };
-        Ok(SessionRecord { at: Timestamp::from_millis(self.at), body, extra: None })
+        Ok(SessionRecord { at: Timestamp::from_millis(self.at), body, extra: self.extra.map(object).transpose()? })
     }
 }
 
@@ -433,7 +453,7 @@ fn label(text: Option<String>) -> Result<Option<SessionLabel>, String> {
     text.map(SessionLabel::new).transpose().map_err(|error| format!("label: {error}"))
 }
 
-fn read_all(records: Vec<RecordJson>) -> Result<Vec<SessionRecord>, String> {
+pub(super) fn read_all(records: Vec<RecordJson>) -> Result<Vec<SessionRecord>, String> {
     let read = |(number, record): (u64, RecordJson)| record.read().map_err(|why| format!("record {number}: {why}"));
     (1_u64..).zip(records).map(read).collect()
 }
@@ -445,8 +465,8 @@ fn array(json: String) -> Result<RawJson, String> {
     }
 }
 
-fn object(json: String) -> Result<RawJson, String> {
-    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&json) {
+pub(super) fn object(json: String) -> Result<RawJson, String> {
+    match serde_json::from_str::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(&json) {
         Ok(_) => Ok(RawJson::trusted(json)),
         Err(error) => Err(format!("json: no JSON object: {error}")),
     }

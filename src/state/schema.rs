@@ -25,6 +25,7 @@ use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
 use crate::model::session::{Revision, Session};
+use crate::model::take_in::Intake;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
@@ -99,8 +100,10 @@ tables! {
     index revisions_by_base: (SessionId, SessionId, u32) => ();
     /// Who works on a workspace session.
     table leases: SessionId => Lease;
-    /// Files that sessions were taken in from, by digests of path and content.
+    /// Files that sessions were taken in from, by digests of the path of the session's own file and of the content.
     table imported: (Digest, Digest) => ImportedFile;
+    /// Sessions of which only some pieces were taken in, by the digest of the path of the session's own file.
+    table intakes: Digest => Intake;
     /// The active session for a route of an agent.
     index sessions_by_route: (AgentId, RouteKey) => SessionId;
     /// The same by agent, the newest one last.

@@ -17,6 +17,7 @@ mod backup;
 mod bad_input;
 mod builds;
 mod channels;
+mod claw;
 mod cli;
 mod clock;
 mod commands;

@@ -1,15 +1,20 @@
 //! `hearth session`: what programs and people say in a directory, kept apart from what is said in others.
 
 mod error;
+mod export;
 mod find;
+mod import;
 mod lifecycle;
 mod place;
 mod read;
 mod records;
 mod shape;
+mod taking;
 mod write;
 
 use clap::{Args, Subcommand};
+
+pub(super) use self::import::{ClawArgs, claw};
 
 use self::error::Trouble;
 use self::place::Place;
@@ -173,6 +178,10 @@ enum SessionCommand {
         #[arg(long)]
         force: bool,
     },
+    /// Take sessions in from session files of claw; the files stay as they are
+    Import(import::ImportArgs),
+    /// Write a session as a file of claw, as lines, or for people
+    Export(export::ExportArgs),
     /// Say which process works on a session
     Lease {
         /// Its id
@@ -204,6 +213,8 @@ impl SessionCommand {
             Self::History { .. } => "history",
             Self::Purge { .. } => "purge",
             Self::Lease { .. } => "lease",
+            Self::Import(_) => "import",
+            Self::Export(_) => "export",
         }
     }
 }
@@ -261,6 +272,8 @@ fn carry_out(place: &Place, command: SessionCommand, json: bool) -> Result<(), T
         }
         SessionCommand::History { which, count } => read::history(place, &which, count, json),
         SessionCommand::Purge { session, force } => write::purge(place, &session, force, json),
+        SessionCommand::Import(args) => import::import(place, &args, json),
+        SessionCommand::Export(args) => export::export(place, &args, json),
         SessionCommand::Lease { session, act } => write::lease(place, &session, &act, json),
     }
 }

@@ -17,7 +17,7 @@ const LINE_MAX: usize = 16 << 20;
 pub(super) fn message(role: &str, text: &str, ends_turn: Option<bool>) -> RecordJson {
     let blocks = serde_json::json!([{ "text": text, "type": "text" }]).to_string();
     let body = BodyJson::Message { role: role.to_owned(), blocks, usage: None, ends_turn };
-    RecordJson { at: clock::wall().millis(), body }
+    RecordJson { at: clock::wall().millis(), body, extra: None }
 }
 
 /// One line of a file of sessions, as far as it is read here.
@@ -93,7 +93,7 @@ fn record(text: &str) -> Result<RecordJson, String> {
         (Some(_), _) => BodyJson::Foreign { json: text.to_owned() },
         (None, _) => return Err("is missing type".to_owned()),
     };
-    Ok(RecordJson { at: line.timestamp_ms.unwrap_or_else(|| clock::wall().millis()), body })
+    Ok(RecordJson { at: line.timestamp_ms.unwrap_or_else(|| clock::wall().millis()), body, extra: None })
 }
 
 fn blocks(raw: &RawValue) -> Result<String, String> {

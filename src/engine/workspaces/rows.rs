@@ -130,10 +130,16 @@ pub(super) fn insert(
 ) -> Result<Found> {
     let id: SessionId = cx.db.allocate(txn)?;
     let found = Found { workspace, id, row };
-    cx.db.sessions_by_id.put(txn, &id, &workspace)?;
-    index(cx, txn, None, Some(&found))?;
-    put(cx, txn, &found)?;
+    insert_as(cx, txn, &found)?;
     Ok(found)
+}
+
+/// The same under an id that was given out.
+pub(super) fn insert_as(cx: &Cx<'_>, txn: &mut Write<'_>, found: &Found) -> Result<()> {
+    let (id, workspace) = (found.id, found.workspace);
+    cx.db.sessions_by_id.put(txn, &id, &workspace)?;
+    index(cx, txn, None, Some(found))?;
+    put(cx, txn, found)
 }
 
 /// Stores a session that was something else before.
@@ -291,6 +297,10 @@ pub(super) fn renew(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found) -> Resu
     }
     cx.db.revisions.put(txn, &(found.id, row.revision), &earlier)?;
     row.revision = row.revision.saturating_add(1);
+    // A file that is being taken in may have put records aside for the next revision; they are never seen as another one.
+    while cx.db.records.first_in(txn, &(found.id, row.revision))?.is_some() {
+        row.revision = row.revision.saturating_add(1);
+    }
     Ok(())
 }
 

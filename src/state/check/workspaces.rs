@@ -92,8 +92,22 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         }
         Ok(())
     })?;
+    let mut aside = Vec::new();
+    check.each(&db.intakes, |check, key, intake| {
+        if key != Digest::of(&intake.path) {
+            check.report(&db.intakes, &key, "it is not of this path");
+        }
+        let last = super::readable(db.records.last_in(check.txn, &(intake.session, intake.revision)))?;
+        if last.map_or(0, |((_, _, number), _)| number) != intake.records {
+            check.report(&db.intakes, &key, format!("says {} records, which are not there", intake.records));
+        }
+        aside.push((intake.session, intake.revision));
+        Ok(())
+    })?;
     check.each(&db.records, |check, key, row| {
-        check.refers((&db.records, &key), (&db.sessions_by_id, &key.0))?;
+        if !aside.contains(&(key.0, key.1)) {
+            check.refers((&db.records, &key), (&db.sessions_by_id, &key.0))?;
+        }
         if key.2 == 0 {
             check.report(&db.records, &key, "records are counted from 1");
         }

@@ -8,6 +8,7 @@ use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, Speak
 use crate::model::session::{
     Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession,
 };
+use crate::model::take_in::Intake;
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -160,9 +161,21 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
     for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
-        let row = ImportedFile { path: path.into(), at: at(4), outcome };
+        let row = ImportedFile { path: path.into(), at: at(4), outcome, older: Some(17) };
         db.imported.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
     }
+    let intake = Intake {
+        path: b"/home/ada/p/.claw/sessions/z.jsonl".to_vec(),
+        digest: [7; 32],
+        workspace: (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0)),
+        session: SessionId::new(9),
+        revision: 0,
+        records: 1,
+        messages: 0,
+    };
+    let record = SessionRecord { at: at(3), body: RecordBody::Prompt("ping".to_owned()), extra: None };
+    db.records.put(txn, &(intake.session, 0, 1), &record)?;
+    db.intakes.put(txn, &Digest::of(&intake.path), &intake)?;
     Ok(())
 }
 
