@@ -1,4 +1,4 @@
-//! Records as they are given on the command line and on standard input.
+//! Records as they are given on the command line and on standard input. Secrets in them are not kept.
 
 use std::io::BufRead as _;
 
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::error::Trouble;
 use crate::clock;
+use crate::contracts::claw::redacted;
 use crate::socket::session::{BodyJson, RecordJson, role_of};
 
 /// Longest line, in bytes.
@@ -15,7 +16,7 @@ const LINE_MAX: usize = 16 << 20;
 
 /// A message that says a text.
 pub(super) fn message(role: &str, text: &str, ends_turn: Option<bool>) -> RecordJson {
-    let blocks = serde_json::json!([{ "text": text, "type": "text" }]).to_string();
+    let blocks = serde_json::json!([{ "text": redacted(text), "type": "text" }]).to_string();
     let body = BodyJson::Message { role: role.to_owned(), blocks, usage: None, ends_turn };
     RecordJson { at: clock::wall().millis(), body, extra: None }
 }
@@ -84,13 +85,13 @@ fn record(text: &str) -> Result<RecordJson, String> {
         }
         (Some("message"), None) => return Err("is missing message".to_owned()),
         (Some("prompt_history"), _) => match line.text.filter(|text| !text.is_empty()) {
-            Some(text) => BodyJson::Prompt { text },
+            Some(text) => BodyJson::Prompt { text: redacted(&text) },
             None => return Err("is missing text".to_owned()),
         },
         (Some("session_meta" | "compaction"), _) => {
             return Err("is about a session as a whole: `hearth session import` takes such files in".to_owned());
         }
-        (Some(_), _) => BodyJson::Foreign { json: text.to_owned() },
+        (Some(_), _) => BodyJson::Foreign { json: clean(text) },
         (None, _) => return Err("is missing type".to_owned()),
     };
     Ok(RecordJson { at: line.timestamp_ms.unwrap_or_else(|| clock::wall().millis()), body, extra: None })
@@ -98,8 +99,29 @@ fn record(text: &str) -> Result<RecordJson, String> {
 
 fn blocks(raw: &RawValue) -> Result<String, String> {
     match serde_json::from_str::<Vec<Map<String, Value>>>(raw.get()) {
-        Ok(_) => Ok(raw.get().to_owned()),
+        Ok(_) => Ok(clean(raw.get())),
         Err(error) => Err(format!("has blocks that are no array of objects: {error}")),
+    }
+}
+
+/// JSON without the secrets in its texts; as it came if there are none.
+fn clean(json: &str) -> String {
+    let Ok(mut value) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
+    if clean_value(&mut value) { value.to_string() } else { json.to_owned() }
+}
+
+/// Whether something was taken out.
+fn clean_value(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let cleaned = redacted(text);
+            let changed = cleaned != *text;
+            *text = cleaned;
+            changed
+        }
+        Value::Array(all) => all.iter_mut().fold(false, |changed, one| clean_value(one) | changed),
+        Value::Object(fields) => fields.values_mut().fold(false, |changed, one| clean_value(one) | changed),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
@@ -113,6 +135,18 @@ fn object(raw: &RawValue) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_not_kept() {
+        let BodyJson::Message { blocks, .. } = message("user", "a OPENAI_API_KEY=abc b", None).body else { panic!() };
+        assert_eq!(blocks, r#"[{"text":"a OPENAI_API_KEY=[redacted] b","type":"text"}]"#);
+        for (json, cleaned) in [
+            (r#"{"type":"note", "n":1.50}"#, r#"{"type":"note", "n":1.50}"#),
+            (r#"[{"input":"{\"k\":\"XAI_API_KEY=abc\"}"}]"#, r#"[{"input":"{\"k\":\"XAI_API_KEY=[redacted]\"}"}]"#),
+        ] {
+            assert_eq!(clean(json), cleaned);
+        }
+    }
 
     #[test]
     fn lines_are_records_or_say_what_is_wrong() {
