@@ -191,8 +191,11 @@ fn the_same_again_changes_nothing_and_changed_files_become_revisions() {
         |said: &Value| ["taken", "revised", "already", "passed", "refused"].map(|word| said[word].as_u64().unwrap());
     assert_eq!(counts(&said), [6, 2, 1, 0, 0], "{said}");
     assert_eq!(listed(&host, &used), ["a", "a-2", "empty", "evil", "only", "torn"]);
-    let show = |id: &str| json(&host.done(&["session", "-C", used.text(), "--json", "show", id], b""));
-    assert_eq!((&show("a")["session"]["revision"], &show("a")["session"]["message_count"]), (&2.into(), &3.into()));
+    let show = |host: &Host, id: &str| json(&host.done(&["session", "-C", used.text(), "--json", "show", id], b""));
+    assert_eq!(
+        (&show(&host, "a")["session"]["revision"], &show(&host, "a")["session"]["message_count"]),
+        (&2.into(), &3.into())
+    );
     let first = json(&host.done(&["session", "-C", used.text(), "--json", "show", "a", "--revision", "0"], b""));
     assert_eq!(first["records"].as_array().unwrap().len(), 1);
     let rows = |host: &Host| {
@@ -207,7 +210,7 @@ fn the_same_again_changes_nothing_and_changed_files_become_revisions() {
     host.start();
     let said = import_all(&host, &used).1;
     assert_eq!(counts(&said), [0, 1, 9, 0, 0], "{said}");
-    assert_eq!(show("a")["session"]["message_count"], 5);
+    assert_eq!(show(&host, "a")["session"]["message_count"], 5);
     // An older copy that comes late is not needed.
     put(&used.own("a.rot-50.jsonl"), session("a", None, 9));
     assert_eq!(counts(&import_all(&host, &used).1), [0, 0, 10, 1, 0]);
@@ -216,7 +219,7 @@ fn the_same_again_changes_nothing_and_changed_files_become_revisions() {
     put(&used.own("a.jsonl"), session("a", None, 7));
     let (code, said) = import_all(&host, &used);
     assert_eq!((code, &said["conflicts"]), (Some(1), &1.into()), "{said}");
-    assert_eq!(show("a")["session"]["message_count"], 6);
+    assert_eq!(show(&host, "a")["session"]["message_count"], 6);
     host.check();
 }
 
