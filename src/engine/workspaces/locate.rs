@@ -211,7 +211,7 @@ pub(in crate::engine) fn free_key(cx: &Cx<'_>, txn: &Read<'_>, fingerprint: Fing
 /// Workspaces at a path, the oldest first. The folder of an agent is one workspace, whatever is there.
 fn at_path(db: &Tables, txn: &Read<'_>, groups: &[u8], path: &[u8]) -> Result<Vec<Row>> {
     if let Some(relative) = relative(groups, path) {
-        let folder = rows_at(db, txn, &relative)?.into_iter().filter(|(_, row)| row.agent.is_some()).next_back();
+        let folder = rows_at(db, txn, &relative)?.into_iter().rfind(|(_, row)| row.agent.is_some());
         if let Some(folder) = folder {
             return Ok(vec![folder]);
         }
