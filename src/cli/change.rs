@@ -36,7 +36,8 @@ pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Resul
             | Reply::Answered { .. }
             | Reply::Task(..)
             | Reply::State(_)
-            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

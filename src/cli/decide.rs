@@ -41,7 +41,8 @@ pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> 
             | Reply::Configured(_)
             | Reply::Task(..)
             | Reply::State(_)
-            | Reply::Workspace(_) => {
+            | Reply::Workspace(_)
+            | Reply::Session(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

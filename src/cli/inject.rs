@@ -54,7 +54,8 @@ fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failur
             | Reply::Answered { .. }
             | Reply::Task(..)
             | Reply::State(_)
-            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
         Host::Daemon(client) => {
             // A parsed line is text.

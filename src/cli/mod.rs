@@ -36,6 +36,7 @@ mod purge;
 mod questions;
 mod rows;
 mod serve;
+mod session;
 mod sessions;
 mod shell;
 mod sight;
@@ -141,6 +142,8 @@ enum Command {
     /// List, show, make and change what agents do by the clock
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
+    /// Sessions of the current directory: begin, continue, fork, list and remove them
+    Session(Box<session::SessionArgs>),
     /// Show, list and adopt workspaces: the directories whose sessions are kept apart
     Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
@@ -150,6 +153,9 @@ enum Command {
     /// Build and list what agents run in
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Take over what other programs kept
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Write completions for a shell to standard output
     Completions {
         /// The shell
@@ -186,6 +192,12 @@ enum Command {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum ImportCommand {
+    /// Take all sessions of a directory in from session files of claw; the files stay as they are
+    Claw(session::ClawArgs),
+}
+
 /// A failed command: what to tell people.
 #[derive(Debug)]
 enum Failure {
@@ -193,8 +205,12 @@ enum Failure {
     Failed(String),
     /// It was thought out over a configuration that is another by now; nothing was done.
     Changed(String),
+    /// Another process has the store for longer than one waits.
+    Busy(String),
     /// It was told already.
     Told,
+    /// It was told already, and the process ends with this code.
+    Exit(u8),
 }
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -247,7 +263,8 @@ fn exit(done: Done) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
-        Err(Failure::Failed(message) | Failure::Changed(message)) => {
+        Err(Failure::Exit(code)) => ExitCode::from(code),
+        Err(Failure::Failed(message) | Failure::Changed(message) | Failure::Busy(message)) => {
             out::error(&message);
             ExitCode::FAILURE
         }
@@ -282,7 +299,9 @@ fn run(cli: Cli) -> Done {
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),
+        Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, &args, json),
+        Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

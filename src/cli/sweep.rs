@@ -53,7 +53,8 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
             | Reply::Answered { .. }
             | Reply::Task(..)
             | Reply::State(_)
-            | Reply::Workspace(_) => {
+            | Reply::Workspace(_)
+            | Reply::Session(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

@@ -178,7 +178,8 @@ fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
             | Reply::Configured(_)
             | Reply::Answered { .. }
             | Reply::State(_)
-            | Reply::Workspace(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

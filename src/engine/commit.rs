@@ -189,7 +189,7 @@ impl Engine {
     fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
         let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
-        let refused = matches!(applied.reply, crate::model::report::Reply::Refused(_));
+        let refused = applied.reply.is_refusal();
         if one.dry_run {
             applied.effects.clear();
         }

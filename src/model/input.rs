@@ -68,6 +68,8 @@ pub enum ClockChange {
 pub enum Continuation {
     /// Drop the messages that wait for a removed agent.
     DropMessagesOf(AgentId),
+    /// Remove the rows of a workspace session that goes for good.
+    PurgeSession(SessionId),
     /// Complete context that is beyond the cap and older than this message of the session.
     CapContext(SessionId, u64),
 }

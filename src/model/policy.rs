@@ -85,6 +85,8 @@ pub struct Policy {
     pub seen_ids_kept: Millis,
     /// Messages that an agent group may have begun to answer; of more, the oldest are forgotten.
     pub responses_max: usize,
+    /// Time a deleted session of a workspace stays in the trash.
+    pub trash_lifetime: Millis,
 }
 
 impl Policy {
@@ -131,6 +133,7 @@ impl Policy {
         seen_ids_max: 5_000,
         seen_ids_kept: Millis::minutes(30 * 24 * 60),
         responses_max: 100,
+        trash_lifetime: Millis::minutes(30 * 24 * 60),
     };
 
     /// Wait before try `tries + 1`: base · 2^tries.

@@ -6,6 +6,7 @@ use super::group::StateExport;
 use super::id::{ChatId, MessageId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
+use super::session_command::{SessionDone, SessionRefusal};
 use super::task::Task;
 use super::workspace::WorkspaceReply;
 
@@ -33,8 +34,28 @@ pub enum Reply {
     State(Option<Box<StateExport>>),
     /// What became of something about a workspace.
     Workspace(Box<WorkspaceReply>),
+    /// What was done with a workspace session, or why nothing was: a refusal of its own.
+    Session(Box<Result<SessionDone, SessionRefusal>>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
+}
+
+impl Reply {
+    /// Whether nothing was done, so that the transaction is undone.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::Session(answer) => answer.is_err(),
+            Self::Done
+            | Self::Routed(_)
+            | Self::Configured(_)
+            | Self::Swept(_)
+            | Self::Answered { .. }
+            | Self::Task(..)
+            | Self::Workspace(_) => false,
+        }
+    }
 }
 
 /// An effect, for people.
@@ -76,6 +97,7 @@ impl From<&Effect> for Caused {
             Effect::Continue(Continuation::CapContext(session, _)) => {
                 ("continue", format!("capping context of {session}"))
             }
+            Effect::Continue(Continuation::PurgeSession(session)) => ("continue", format!("removing {session}")),
         };
         Self { what, about }
     }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::id::{AgentId, SessionId};
+use super::session_command::SessionCommand;
+use super::take_in::{FileRefused, TakeIn, TookIn};
 use super::time::Timestamp;
 
 /// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
@@ -109,6 +111,12 @@ pub enum WorkspaceInput {
     Adopt(WorkspaceSight, AdoptFrom),
     /// What the folders of agent groups look like.
     Folders(Vec<(AgentId, Witness)>),
+    /// Something is to be done with a session.
+    Session(SessionCommand),
+    /// A session is taken in from a file.
+    TakeIn(TakeIn),
+    /// A file was not taken in.
+    Refuse(FileRefused),
 }
 
 /// Which workspace is adopted.
@@ -132,6 +140,10 @@ pub enum WorkspaceReply {
         /// Whether it was not before.
         changed: bool,
     },
+    /// A piece of a session was taken in, or not.
+    TookIn(TookIn),
+    /// It is taken down.
+    Noted,
 }
 
 /// A directory with sessions.
@@ -196,6 +208,24 @@ pub enum WorkspaceFact {
         file: String,
         /// The workspace that it names, for people.
         root: String,
+    },
+    /// A session of it was continued in another workspace, as a fork.
+    HandedOver {
+        /// Which.
+        session: SessionId,
+        /// The fork.
+        fork: SessionId,
+        /// Where the fork is.
+        to: WorkspaceKey,
+    },
+    /// A session of another workspace is continued here, as a fork.
+    TakenOver {
+        /// The fork.
+        session: SessionId,
+        /// What it was forked from.
+        parent: SessionId,
+        /// Where that is.
+        from: WorkspaceKey,
     },
     /// Sessions were taken in from files.
     Imported {

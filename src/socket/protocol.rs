@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::change::ChangeRequest;
+use super::session::{SessionAnswer, SessionRequest};
 use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
 use super::task::TaskRequest;
 use super::workspace::{WorkspaceDone, WorkspaceRequest};
@@ -59,6 +60,11 @@ pub enum Request {
     Workspace {
         /// What.
         wanted: WorkspaceRequest,
+    },
+    /// Do something with a workspace session.
+    Session {
+        /// What.
+        wanted: SessionRequest,
     },
     /// What the daemon knows of itself.
     Status,
@@ -124,6 +130,11 @@ pub enum Response {
     Workspace {
         /// What.
         done: WorkspaceDone,
+    },
+    /// What became of something about a workspace session.
+    Session {
+        /// What.
+        answer: SessionAnswer,
     },
     /// What the daemon knows of itself.
     Status(DaemonStatus),

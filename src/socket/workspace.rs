@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use super::take_in::{PieceJson, RefusedJson, TookInJson};
 use crate::model::workspace::{
     AdoptFrom, Witness, WorkspaceInput, WorkspaceReply, WorkspaceSight, key_text, parse_key,
 };
@@ -23,6 +24,10 @@ pub enum WorkspaceRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
+    /// Take a piece of a session in from a file.
+    TakeIn(Box<PieceJson>),
+    /// Take down that a file was not taken in.
+    Refuse(Box<RefusedJson>),
 }
 
 /// What became of it.
@@ -36,6 +41,10 @@ pub enum WorkspaceDone {
         /// Whether it was not before.
         changed: bool,
     },
+    /// A piece was taken in, or not.
+    TookIn(TookInJson),
+    /// It is taken down.
+    Noted,
 }
 
 /// A directory as it was found.
@@ -75,6 +84,8 @@ impl WorkspaceRequest {
                 };
                 WorkspaceInput::Adopt(sight.read()?, from)
             }
+            Self::TakeIn(piece) => WorkspaceInput::TakeIn(piece.read()?),
+            Self::Refuse(refused) => WorkspaceInput::Refuse(refused.read()?),
         })
     }
 
@@ -94,6 +105,8 @@ impl From<WorkspaceReply> for WorkspaceDone {
     fn from(reply: WorkspaceReply) -> Self {
         match reply {
             WorkspaceReply::Adopted { key, changed } => Self::Adopted { key: key_text(key), changed },
+            WorkspaceReply::TookIn(done) => Self::TookIn(done.into()),
+            WorkspaceReply::Noted => Self::Noted,
         }
     }
 }
@@ -134,7 +147,7 @@ impl SightJson {
     }
 }
 
-fn bytes(field: &str, text: &str) -> Result<Vec<u8>, String> {
+pub(super) fn bytes(field: &str, text: &str) -> Result<Vec<u8>, String> {
     let bytes = STANDARD.decode(text).map_err(|error| format!("{field}: no base64: {error}"))?;
     if bytes.is_empty() || bytes.contains(&0) { Err(format!("{field}: no path")) } else { Ok(bytes) }
 }

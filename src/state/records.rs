@@ -15,8 +15,9 @@ use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
-use crate::model::session::Session;
+use crate::model::session::{Revision, Session};
 use crate::model::skip::{SkipStep, SkipSummary};
+use crate::model::take_in::Intake;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
@@ -61,7 +62,13 @@ records! {
             }
             if let Some(source) = &mut session.source {
                 source.torn_tail = None;
+                black_out_option_json(&mut source.extra);
             }
+        }
+    }
+    "revision" 1 Revision |row| {
+        if let Some(compaction) = &mut row.compaction {
+            black_out(&mut compaction.summary);
         }
     }
     "session_record" 1 SessionRecord |row| {
@@ -70,9 +77,11 @@ records! {
             RecordBody::Prompt(text) => black_out(text),
             RecordBody::Foreign(json) => black_out_json(json),
         }
+        black_out_option_json(&mut row.extra);
     }
     "lease" 1 Lease
     "imported_file" 1 ImportedFile
+    "intake" 1 Intake
     "body" 1 Body |row| {
         black_out(&mut row.content.text);
         black_out_option(&mut row.content.sender_name);
@@ -180,6 +189,12 @@ fn black_out(text: &mut String) {
 fn black_out_option(text: &mut Option<String>) {
     if let Some(text) = text {
         black_out(text);
+    }
+}
+
+fn black_out_option_json(json: &mut Option<RawJson>) {
+    if let Some(json) = json {
+        black_out_json(json);
     }
 }
 

@@ -24,8 +24,9 @@ use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
-use crate::model::session::Session;
+use crate::model::session::{Revision, Session};
 use crate::model::skip::SkipSummary;
+use crate::model::take_in::Intake;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
@@ -94,10 +95,16 @@ tables! {
     table records: (SessionId, u32, u64) => SessionRecord;
     /// Sessions that begin with the records of another one: parent, child.
     index sessions_by_base: (SessionId, SessionId) => ();
+    /// Earlier revisions of workspace sessions.
+    table revisions: (SessionId, u32) => Revision;
+    /// Those that begin with the records of another session: parent, child, revision.
+    index revisions_by_base: (SessionId, SessionId, u32) => ();
     /// Who works on a workspace session.
     table leases: SessionId => Lease;
-    /// Files that sessions were taken in from, by digests of path and content.
+    /// Files that sessions were taken in from, by digests of the path of the session's own file and of the content.
     table imported: (Digest, Digest) => ImportedFile;
+    /// Sessions of which only some pieces were taken in, by the digest of the path of the session's own file.
+    table intakes: Digest => Intake;
     /// The active session for a route of an agent.
     index sessions_by_route: (AgentId, RouteKey) => SessionId;
     /// The same by agent, the newest one last.

@@ -139,6 +139,18 @@ impl Digest {
         BlobId::of_digest(&self.0)
     }
 
+    /// One that was made elsewhere.
+    #[must_use]
+    pub const fn known(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     /// Of what a directory looks like, as far as that stays the same for ever.
     #[must_use]
     pub fn of_witness(witness: &Witness) -> Self {

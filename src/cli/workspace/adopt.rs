@@ -116,6 +116,9 @@ fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Res
             match local.submit(Input::Workspace(Box::new(input)), false)? {
                 Reply::Workspace(reply) => match *reply {
                     WorkspaceReply::Adopted { key, changed } => Ok(Ok((key_text(key), changed))),
+                    WorkspaceReply::TookIn(_) | WorkspaceReply::Noted => {
+                        Err(Failure::Failed("an unexpected answer".to_owned()))
+                    }
                 },
                 Reply::Refused(refusal) => Ok(Err(Refused::new(refusal.code, refusal.message, ""))),
                 Reply::Done
@@ -123,7 +126,8 @@ fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Res
                 | Reply::Swept(_)
                 | Reply::Configured(_)
                 | Reply::Answered { .. }
-                | Reply::Task(..) => Err(Failure::Failed("an unexpected answer".to_owned())),
+                | Reply::Task(..)
+                | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
             }
         }
     }

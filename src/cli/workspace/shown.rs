@@ -276,6 +276,12 @@ fn event_words(what: &WorkspaceFact) -> String {
         WorkspaceFact::Aliased { path } => format!("adopted by another path of it, {}", lossy(path)),
         WorkspaceFact::Restored => "the data directory was copied or restored, and its folder with it".to_owned(),
         WorkspaceFact::MismatchRefused { file, root } => format!("{file} was refused: it belongs to {root}"),
+        WorkspaceFact::HandedOver { session, fork, to } => {
+            format!("{session} is continued in workspace {} as {fork}", key_text(*to))
+        }
+        WorkspaceFact::TakenOver { session, parent, from } => {
+            format!("{session} continues {parent} of workspace {}", key_text(*from))
+        }
         WorkspaceFact::Imported { sessions } => format!("{} were taken in from files", counted_u64(*sessions)),
     }
 }
@@ -305,6 +311,18 @@ fn event_object(event: &WorkspaceEvent) -> Map<String, Value> {
             object.insert("file".to_owned(), json!(file));
             object.insert("root".to_owned(), json!(root));
             "mismatch_refused"
+        }
+        WorkspaceFact::HandedOver { session, fork, to } => {
+            object.insert("session".to_owned(), json!(session.to_string()));
+            object.insert("fork".to_owned(), json!(fork.to_string()));
+            object.insert("to".to_owned(), json!(key_text(*to)));
+            "handed_over"
+        }
+        WorkspaceFact::TakenOver { session, parent, from } => {
+            object.insert("session".to_owned(), json!(session.to_string()));
+            object.insert("parent".to_owned(), json!(parent.to_string()));
+            object.insert("from".to_owned(), json!(key_text(*from)));
+            "taken_over"
         }
         WorkspaceFact::Imported { sessions } => {
             object.insert("sessions".to_owned(), json!(sessions));

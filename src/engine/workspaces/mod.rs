@@ -6,16 +6,35 @@ use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
 use crate::state::Write;
 
 mod adopt;
+mod append;
+mod clear;
+mod compact;
+mod create;
+mod delete;
 mod folders;
+mod fork;
+mod lease;
 mod locate;
+mod purge;
+mod rename;
+mod rows;
+mod session;
+mod switch;
+mod take_in;
+pub mod view;
 
 pub use locate::{Located, Relations, ensure, locate, relations};
-pub(super) use locate::{free_key, stored};
+pub(super) use locate::{free_key, happened, stored};
+pub(super) use purge::{go_on as go_on_purging, sweep as sweep_trash};
+pub use session::refused_as_given;
 
 /// Carries out an input about workspaces.
 pub(super) fn workspace(cx: &Cx<'_>, txn: &mut Write<'_>, input: &WorkspaceInput) -> Result<Applied> {
     let done = match input {
         WorkspaceInput::Adopt(sight, from) => adopt::adopt(cx, txn, sight, from)?,
+        WorkspaceInput::Session(command) => return session::session(cx, txn, command),
+        WorkspaceInput::TakeIn(piece) => return take_in::take_in(cx, txn, piece),
+        WorkspaceInput::Refuse(refused) => take_in::refuse(cx, txn, refused).map(|()| Ok(WorkspaceReply::Noted))?,
         WorkspaceInput::Folders(folders) => return folders::folders(cx, txn, folders).map(Applied::done),
     };
     Ok(match done {
@@ -30,7 +49,9 @@ type Outcome = std::result::Result<WorkspaceReply, crate::model::report::Refusal
 /// Whether it is refused when there is no room.
 pub(super) const fn is_new_work(input: &WorkspaceInput) -> bool {
     match input {
-        WorkspaceInput::Adopt(..) | WorkspaceInput::Folders(_) => false,
+        WorkspaceInput::TakeIn(_) => true,
+        WorkspaceInput::Adopt(..) | WorkspaceInput::Folders(_) | WorkspaceInput::Refuse(_) => false,
+        WorkspaceInput::Session(command) => session::is_new_work(command),
     }
 }
 

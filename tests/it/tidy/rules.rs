@@ -253,6 +253,8 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/channel/", "files inside of JSON"),
             ("src/socket/workspace", "paths that are no text"),
+            ("src/socket/take_in.rs", "paths that are no text, and digests"),
+            ("src/contracts/claw/", "paths that are no text"),
             ("src/cli/workspace", "so are they for programs"),
         ],
         why: "bytes are bytes everywhere else",

@@ -80,6 +80,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
             format!("task {id} {}, next {:?}", task.state.as_str(), task.next.map(|at| at.to_string()))
         }
         Reply::Workspace(reply) => format!("workspace {reply:?}"),
+        Reply::Session(answer) => format!("session {answer:?}"),
         Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {
             let lines: Vec<String> =

@@ -7,8 +7,11 @@ use crate::model::group::{
     FieldName, PendingResponse, PendingState, SeenId, StateField, StateFile, StatePart, StateTrouble,
 };
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
-use crate::model::session::{Base, Compaction, Lineage, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::session::{
+    Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession,
+};
 use crate::model::skip::{SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary};
+use crate::model::take_in::Intake;
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -44,6 +47,8 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         WorkspaceFact::Aliased { path: b"/mnt/p".to_vec() },
         WorkspaceFact::Restored,
         WorkspaceFact::MismatchRefused { file: "a.jsonl".to_owned(), root: "/b".to_owned() },
+        WorkspaceFact::HandedOver { session: PARENT, fork: FORK, to: (fingerprint, discriminator) },
+        WorkspaceFact::TakenOver { session: FORK, parent: PARENT, from: (fingerprint, discriminator) },
         WorkspaceFact::Imported { sessions: 1 },
     ];
     for (number, what) in (1_u64..).zip(events) {
@@ -62,6 +67,15 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(own.label.as_str())?), &id)?;
     }
     db.sessions_by_base.put(txn, &(PARENT, FORK), &())?;
+    let revision = Revision {
+        base: Some(Base { session: FORK, revision: 0, upto: 1 }),
+        records: 5,
+        messages: 5,
+        compaction: fork().compaction.or_else(|| parent().compaction),
+        ended: at(3),
+    };
+    db.revisions.put(txn, &(PARENT, 0), &revision)?;
+    db.revisions_by_base.put(txn, &(FORK, PARENT, 0), &())?;
     records(db, txn)?;
     files(db, txn)
 }
@@ -87,6 +101,7 @@ fn parent() -> WorkspaceSession {
             from_name: true,
             root: Some(b"/home/ada/p".to_vec()),
             torn_tail: Some(b"{\"ty".to_vec()),
+            extra: Some(json("{\"session_meta\":{\"x\":1}}")),
         }),
         lease_epoch: 1,
         deleted: None,
@@ -140,14 +155,30 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let bodies = [RecordBody::Prompt("ping".to_owned()), message, RecordBody::Foreign(json("{\"type\":\"x\"}"))];
     for (number, body) in (1_u64..).zip(bodies) {
-        db.records.put(txn, &(PARENT, 1, number), &SessionRecord { at: at(3), body })?;
+        db.records.put(
+            txn,
+            &(PARENT, 1, number),
+            &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) },
+        )?;
     }
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
     for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
-        let row = ImportedFile { path: path.into(), at: at(4), outcome };
+        let row = ImportedFile { path: path.into(), at: at(4), outcome, older: Some(17) };
         db.imported.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
     }
+    let intake = Intake {
+        path: b"/home/ada/p/.claw/sessions/z.jsonl".to_vec(),
+        digest: [7; 32],
+        workspace: (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0)),
+        session: SessionId::new(9),
+        revision: 0,
+        records: 1,
+        messages: 0,
+    };
+    let record = SessionRecord { at: at(3), body: RecordBody::Prompt("ping".to_owned()), extra: None };
+    db.records.put(txn, &(intake.session, 0, 1), &record)?;
+    db.intakes.put(txn, &Digest::of(&intake.path), &intake)?;
     Ok(())
 }
 
