@@ -25,7 +25,7 @@ pub(super) struct FailedStarts {
     pub(super) agent: String,
     /// In a row.
     pub(super) failed_starts: u32,
-    /// How the last one ended.
+    /// How the last one ended that did; another one may be being tried.
     pub(super) why: Option<String>,
 }
 
@@ -56,17 +56,22 @@ pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedSta
     let mut found = Vec::new();
     for id in waiting(db, txn)? {
         let Some(session) = rows::session(db, txn, id)?.filter(|session| session.failed_starts > 0) else { continue };
-        let why = match db.incarnations.last_in(txn, &id)? {
-            Some((_, last)) => match &last.phase {
-                Phase::Closed { exit, .. } => Some(super::words::exit(exit)),
-                _ => None,
-            },
-            None => None,
-        };
+        let why = last_end(db, txn, id)?;
         let agent = rows::folder(db, txn, session.agent)?;
         found.push(FailedStarts { session: id.to_string(), agent, failed_starts: session.failed_starts, why });
     }
     Ok(found)
+}
+
+/// How the last incarnation ended that did. While the next one is being tried, that is still what is wrong.
+fn last_end(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
+    // There is one live incarnation at most.
+    let newest = db.incarnations.collect_last(txn, &id, 2)?;
+    let end = |phase: &Phase| match phase {
+        Phase::Closed { exit, .. } | Phase::Collecting { exit, .. } => Some(super::words::exit(exit)),
+        Phase::Starting | Phase::Running | Phase::Stopping { .. } => None,
+    };
+    Ok(newest.iter().find_map(|(_, incarnation)| end(&incarnation.phase)))
 }
 
 /// Agents that are to reach less than the whole network, which only containers can hold them to.
@@ -115,7 +120,7 @@ impl FailedStarts {
     /// In words.
     pub(super) fn words(&self) -> String {
         let Self { session, agent, failed_starts, why } = self;
-        let why = why.as_deref().unwrap_or("it is being tried again");
+        let why = why.as_deref().unwrap_or("nothing is known of why");
         format!("session {session} of agent {agent} failed to start {failed_starts} times in a row: {why}")
     }
 }

@@ -183,6 +183,13 @@ impl House {
         kill_process(self.host.daemon().unwrap().pid(), signal).unwrap();
     }
 
+    /// Asks the daemon to stop: it does so in order, and leaves nothing behind.
+    pub(super) fn stop(&mut self) {
+        let ended = self.host.stop();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(self.containers(), Vec::<String>::new(), "{}", ended.stderr);
+    }
+
     /// What was done is known, nothing is left to do, and the store agrees with itself.
     pub(super) fn settle(&self) {
         self.host.wait_settled();
