@@ -3,9 +3,12 @@
 use serde::Serialize;
 
 use super::rows;
+use crate::daemon::unused_image;
+use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::{Hold, Network};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Phase;
+use crate::socket::protocol::BuildJson;
 use crate::state::{self, Read, Tables};
 
 /// An agent whose provider wants less work.
@@ -85,7 +88,21 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     Ok(found)
 }
 
-/// The same in words, where they run as processes.
+/// That processes are taken although an image for containers is configured, where agents run as `runtime`; `why` is to be
+/// read after "because".
+pub(super) fn no_containers(settings: &Settings, (runtime, why): (&str, &str)) -> Option<String> {
+    let image = unused_image(settings).filter(|_| runtime == RuntimeKind::Process.as_str())?;
+    Some(format!("agents run as processes although the image {image} is configured for containers, because {why}"))
+}
+
+/// An image that could not be built.
+pub(super) fn failed_build(build: &BuildJson) -> Option<String> {
+    let why = build.why.as_ref()?;
+    let BuildJson { agent, failed, .. } = build;
+    Some(format!("the image of agent {agent} could not be built ({failed} times), it runs without its new packages: {why}"))
+}
+
+/// What [`networks`] found, in words, where agents run as processes.
 pub(super) fn open_network(agents: &[String]) -> String {
     format!("processes reach the whole network, whatever the key `network` of {} says", agents.join(", "))
 }

@@ -58,7 +58,7 @@ use switchboard::Switchboard;
 use typing::Typing;
 
 pub use drain::Waiting;
-pub use runtime::rehearse;
+pub use runtime::{rehearse, unused_image};
 pub use switchboard::LineStatus;
 
 /// Inputs of one commit.

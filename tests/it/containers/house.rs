@@ -132,7 +132,8 @@ impl House {
         listed.lines().map(str::to_owned).collect()
     }
 
-    fn install(&self) -> String {
+    /// Name of the installation.
+    pub(super) fn install(&self) -> String {
         let rows = self.host.rows("meta");
         format!("{:016x}", rows[0]["value"]["install"].as_u64().unwrap())
     }
