@@ -99,7 +99,9 @@ pub(super) fn no_containers(settings: &Settings, (runtime, why): (&str, &str)) -
 pub(super) fn failed_build(build: &BuildJson) -> Option<String> {
     let why = build.why.as_ref()?;
     let BuildJson { agent, failed, .. } = build;
-    Some(format!("the image of agent {agent} could not be built ({failed} times), it runs without its new packages: {why}"))
+    Some(format!(
+        "the image of agent {agent} could not be built ({failed} times), it runs without its new packages: {why}"
+    ))
 }
 
 /// What [`networks`] found, in words, where agents run as processes.

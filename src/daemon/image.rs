@@ -305,7 +305,16 @@ mod tests {
     fn image(name: &str, digest: Option<&str>) -> Image {
         let names = vec![name.to_owned()];
         let digest = digest.map(str::to_owned);
-        Image { names, id: name.to_owned(), bytes: 1, created: 0, version: None, digest, agent: None, options: Options::default() }
+        Image {
+            names,
+            id: name.to_owned(),
+            bytes: 1,
+            created: 0,
+            version: None,
+            digest,
+            agent: None,
+            options: Options::default(),
+        }
     }
 
     #[test]

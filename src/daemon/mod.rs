@@ -173,6 +173,7 @@ impl Daemon {
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
             typing: Arc::clone(&typing),
+            clock: clock.clone(),
         };
         let mailroom = Mailroom::open(paths, &files, &install, around)?;
         let outcomes = Arc::clone(&inbox);

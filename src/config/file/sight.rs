@@ -187,12 +187,15 @@ fn decide_image(name: &str) -> Result<(), &'static str> {
     };
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let tagged = |tag: &str| {
-        tag.len() <= 128 && tag.bytes().next().is_some_and(word) && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+        tag.len() <= 128
+            && tag.bytes().next().is_some_and(word)
+            && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
     };
     if name.len() > NAME_MAX || !tag.is_none_or(tagged) {
         return Err("");
     }
-    let host = path.split_once('/').map(|(host, _)| host).filter(|host| host.contains(['.', ':']) || *host == "localhost");
+    let host =
+        path.split_once('/').map(|(host, _)| host).filter(|host| host.contains(['.', ':']) || *host == "localhost");
     let path = host.map_or(path, |host| path.get(host.len() + 1..).unwrap_or_default());
     let port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     let named = |host: &str| {

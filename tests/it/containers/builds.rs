@@ -50,7 +50,10 @@ fn approved_packages_are_built_by_the_daemon_and_are_there() {
     house.settle();
     let own = image_of(&house);
     assert!(own.starts_with(&format!("localhost/hearth-agent-{}-main:", house.install())), "{own}");
-    house.types(2, "[[tool Bash {\"command\":\"tree --version > has.txt; ls /usr/local/lib/node_modules >> has.txt\"}]]");
+    house.types(
+        2,
+        "[[tool Bash {\"command\":\"tree --version > has.txt; ls /usr/local/lib/node_modules >> has.txt\"}]]",
+    );
     house.wait("the packages", || {
         let has = std::fs::read_to_string(house.group("has.txt")).ok()?;
         (has.starts_with("tree v") && has.contains("is-odd")).then_some(())
@@ -69,7 +72,8 @@ fn approved_packages_are_built_by_the_daemon_and_are_there() {
 
 #[test]
 fn a_build_that_fails_is_told_by_status_and_doctor_and_the_agent_works_on() {
-    let Some(mut house) = House::new("provider = \"echo\"\npackages = { apt = [\"no-such-package-of-debian\"] }") else {
+    let Some(mut house) = House::new("provider = \"echo\"\npackages = { apt = [\"no-such-package-of-debian\"] }")
+    else {
         return;
     };
     house.host.start();

@@ -57,7 +57,8 @@ impl Options {
             let whole = std::path::absolute(path.as_deref()?).ok()?;
             whole.to_str().map(str::to_owned)
         };
-        let plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/@%+~".contains(&byte));
+        let plain =
+            |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/@%+~".contains(&byte));
         let registry = self.registry.clone().filter(|address| !address.contains('@'));
         let all = [(BASE, self.base.clone()), (CLI, path(&self.cli)), (REGISTRY, registry), (TRUST, path(&self.trust))];
         all.into_iter().filter_map(|(key, value)| Some((key, value.filter(plain)?))).collect()
