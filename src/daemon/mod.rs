@@ -63,7 +63,7 @@ use switchboard::Switchboard;
 use typing::Typing;
 
 pub use drain::Waiting;
-pub use runtime::rehearse;
+pub use runtime::{rehearse, unused_image};
 pub use switchboard::LineStatus;
 
 /// Inputs of one commit.
@@ -178,6 +178,7 @@ impl Daemon {
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
             typing: Arc::clone(&typing),
+            clock: clock.clone(),
         };
         let mailroom = Mailroom::open(paths, &files, &install, around)?;
         let outcomes = Arc::clone(&inbox);
