@@ -64,7 +64,7 @@ impl Stamp {
 
     fn parts(&self) -> (u64, i64, i64, i64, i64, i64) {
         let stat = &self.0;
-        #[expect(clippy::useless_conversion, clippy::allow_attributes, reason = "types differ by machine")]
+        #[expect(clippy::useless_conversion, reason = "types differ by machine")]
         let times =
             (i64::from(stat.st_mtime), stat.st_mtime_nsec as i64, i64::from(stat.st_ctime), stat.st_ctime_nsec as i64);
         (stat.st_ino, stat.st_size, times.0, times.1, times.2, times.3)

@@ -255,7 +255,10 @@ impl Desk {
         let since = self.waiting.remove(&agent).unwrap_or(now);
         match done {
             Ok(Done::Settled(stamp)) => drop(self.settled.insert(agent, stamp)),
-            Ok(Done::Look) => drop((self.settled.remove(&agent), self.wanted.insert(agent))),
+            Ok(Done::Look) => {
+                self.settled.remove(&agent);
+                self.wanted.insert(agent);
+            }
             Ok(Done::Locked) if now.since(since) < LOCK_MAX => drop(self.waiting.insert(agent, since)),
             Ok(Done::Locked) => {
                 tracing::warn!(%agent, "somebody has held the lock of session-state.json for long; it is tried again");
@@ -337,7 +340,7 @@ impl Desk {
         let digest = Digest::of(&bytes).blob();
         let known = row.is_some_and(|row| [&row.digest, &row.writing].contains(&&Some(digest.clone())));
         let trouble = row.and_then(|row| row.trouble.as_ref());
-        if known && row.is_some_and(|row| !row.dirty) && trouble.is_none_or(|trouble| stays(trouble)) {
+        if known && row.is_some_and(|row| !row.dirty) && trouble.is_none_or(stays) {
             return Ok(None);
         }
         let content = if known && matches!(trouble, None | Some(StateTrouble::Locked)) {

@@ -37,8 +37,9 @@ fn assert_shared(host: &Host, prefixes: &[&str], rounds: usize) {
     let names: Vec<String> =
         prefixes.iter().flat_map(|prefix| (0..rounds).map(move |n| format!("{prefix}{n}"))).collect();
     let shared = wait_for("the file and the rows to say the same", || {
-        let shared = state(host);
+        // The file first: what it says was in the rows before.
         let cleared = file(host).is_some_and(|file| file["pending_response"] == Value::Null);
+        let shared = state(host);
         let over = shared["pending_responses"].as_array()?.iter().all(|one| one["state"] != "waiting");
         (cleared && over && shared["to_write"] == false && shared["trouble"] == Value::Null).then_some(shared)
     });
