@@ -2,11 +2,12 @@
 //!
 //! The place a command works in is found here for all commands about sessions: [`Cwd`], [`guard`], [`sight`].
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
@@ -32,11 +33,13 @@ pub(super) enum WorkspaceCommand {
     /// Print the fingerprint of a directory; needs no data directory
     Fingerprint {
         /// The directory [default: the current one]
+        #[arg(value_parser = any_path())]
         path: Option<PathBuf>,
     },
     /// Show which workspace a directory is, and what is known of it
     Status {
         /// The directory [default: the current one]
+        #[arg(value_parser = any_path())]
         path: Option<PathBuf>,
     },
     /// List the workspaces
@@ -49,8 +52,13 @@ pub(super) enum WorkspaceCommand {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Cwd {
     /// Work as if this were the current directory
-    #[arg(short = 'C', long = "cwd", visible_alias = "directory", global = true, value_name = "PATH")]
+    #[arg(short = 'C', long = "cwd", visible_alias = "directory", global = true, value_name = "PATH", value_parser = any_path())]
     pub(super) cwd: Option<PathBuf>,
+}
+
+/// A path as it was typed; an empty one is refused later, with its reason.
+fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 /// Whether a command may work in a home directory or at the root.
@@ -81,6 +89,11 @@ impl Refused {
 
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
+        self
+    }
+
+    fn at(mut self, path: &Path) -> Self {
+        put_path(&mut self.fields, "path", path.as_os_str().as_encoded_bytes());
         self
     }
 
@@ -158,7 +171,7 @@ fn valid(given: &Path) -> Result<(), Refused> {
 fn invalid(reason: &'static str, given: &Path) -> Refused {
     let shown = given.display().to_string();
     let message = format!("invalid_cwd: {reason}: `{shown}`");
-    Refused::new("invalid_cwd", message, "name a directory that is there").with("reason", reason).with("path", shown)
+    Refused::new("invalid_cwd", message, "name a directory that is there").with("reason", reason).at(given)
 }
 
 /// What a person at a terminal says about working in a broad directory.
@@ -185,21 +198,21 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
     let message = format!("{} is {what}: sessions of everything below it would be mixed", dir.display());
     if json || !std::io::stdin().is_terminal() {
         let hint = "work in the directory of a project, or say --allow-broad-cwd";
-        return Err(Refused::new("broad_cwd", message, hint).with("path", dir.display().to_string()));
+        return Err(Refused::new("broad_cwd", message, hint).at(dir));
     }
     out::warning(&message);
     let mut answer = String::new();
-    let mut screen = std::io::stderr();
-    let asked = screen.write_all(b"Continue anyway? [y/N]: ").and_then(|()| screen.flush());
-    let heard = asked.and_then(|()| std::io::stdin().read_line(&mut answer));
-    if heard.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+    let asked = out::question("Continue anyway? [y/N]: ").is_ok();
+    let heard = asked.then(|| std::io::stdin().read_line(&mut answer));
+    if matches!(heard, Some(Ok(_))) && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
         return Ok(Guarded::Go);
     }
     out::note("Aborted.");
     Ok(Guarded::Aborted)
 }
 
-/// A directory as it is found, with the other paths of workspaces that lead to it. Nothing is made.
+/// A directory as it is found, with the other paths of workspaces that lead to it. Nothing is made. Not while the store is
+/// open: a process opens it once at a time.
 ///
 /// # Errors
 /// When there is a store and it cannot be read.

@@ -62,5 +62,6 @@ mod tools;
 mod trouble;
 mod typing;
 mod working;
+mod workspaces;
 mod world;
 mod zones;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, json};
 
-use super::{AllowBroad, Cwd, Guarded, Refused, guard, put_path, sight, store};
+use super::{AllowBroad, Cwd, Guarded, Refused, any_path, guard, put_path, sight, store};
 use crate::cli::local::{Host, host};
 use crate::cli::{Done, Failure, out};
-use crate::config::Paths;
+use crate::config::{Paths, paths};
 use crate::contracts::workspace as directory;
 use crate::model::input::Input;
 use crate::model::report::Reply;
@@ -21,6 +21,7 @@ use crate::state::{Digest, Reader};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AdoptArgs {
     /// The directory [default: the current one]
+    #[arg(value_parser = any_path())]
     path: Option<PathBuf>,
     /// The workspace: its key, or the path at which it was [default: the one that looks like the directory]
     #[arg(long, value_name = "KEY|PATH")]
@@ -39,13 +40,13 @@ pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> D
     if guard(&dir, args.broad, json).map_err(tell)? == Guarded::Aborted {
         return Ok(());
     }
+    let sight = sight(paths, &dir)?;
     // There is nothing to adopt without a store, so none is made.
     let Some(reader) = store(paths)? else {
         let message = format!("no workspace is known in {}", paths.data().display());
         return Err(tell(Refused::new("nothing_to_adopt", message, "sessions that are begun here make one")));
     };
-    let sight = sight(paths, &dir)?;
-    let from = args.from.as_deref().map_or(AdoptFrom::Found, named);
+    let from = args.from.as_deref().map_or(AdoptFrom::Found, |from| named(cwd, from));
     if !args.force {
         still_there(&reader, &sight, &from)?.map_or(Ok(()), |refused| Err(tell(refused)))?;
     }
@@ -63,16 +64,13 @@ pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> D
 }
 
 /// What was said after `--from`: a key, or a path that need not lead anywhere any more.
-fn named(text: &Path) -> AdoptFrom {
+fn named(cwd: &Cwd, text: &Path) -> AdoptFrom {
     if let Some(key) = text.to_str().and_then(parse_key) {
         return AdoptFrom::Key(key);
     }
-    let path = text.canonicalize().or_else(|_| std::path::absolute(text)).unwrap_or_else(|_| text.to_owned());
-    let mut bytes = path.into_os_string().into_encoded_bytes();
-    while bytes.len() > 1 && bytes.last() == Some(&b'/') {
-        bytes.pop();
-    }
-    AdoptFrom::Path(bytes)
+    let seen_from = cwd.cwd.as_ref().map_or_else(|| text.to_owned(), |cwd| cwd.join(text));
+    let path = paths::canonical(&seen_from).unwrap_or(seen_from);
+    AdoptFrom::Path(path.into_os_string().into_encoded_bytes())
 }
 
 /// A copy does not take the sessions of the original as long as that is there, unless somebody insists.

@@ -98,7 +98,7 @@ fn allowed(
         return refused("agent_folder", message);
     }
     if let Some(own) = own
-        && !cx.db.sessions.collect_prefix(txn, &own, 1)?.is_empty()
+        && cx.db.recency.first_in(txn, &own)?.is_some()
     {
         let message = format!(
             "{here} has sessions of its own already (workspace {}): those of {} stay where they are, and \

@@ -211,7 +211,7 @@ pub(in crate::engine) fn free_key(cx: &Cx<'_>, txn: &Read<'_>, fingerprint: Fing
 /// Workspaces at a path, the oldest first. The folder of an agent is one workspace, whatever is there.
 fn at_path(db: &Tables, txn: &Read<'_>, groups: &[u8], path: &[u8]) -> Result<Vec<Row>> {
     if let Some(relative) = relative(groups, path) {
-        let folder = rows_at(db, txn, &relative)?.into_iter().filter(|(_, row)| row.agent.is_some()).next_back();
+        let folder = rows_at(db, txn, &relative)?.into_iter().rfind(|(_, row)| row.agent.is_some());
         if let Some(folder) = folder {
             return Ok(vec![folder]);
         }
@@ -262,7 +262,8 @@ fn decide(sight: &WorkspaceSight, at_path: &[Row], alike: &[Row]) -> Located {
     if let Some((key, _)) = at_path.iter().find(|(_, row)| row.agent.is_some()) {
         return Located::Known(*key);
     }
-    let newest = at_path.last().map(|(key, _)| *key);
+    // One that was set aside may be younger than the one that was adopted in its place.
+    let newest = at_path.iter().rev().find(|(_, row)| row.replaced.is_none()).or(at_path.last()).map(|(key, _)| *key);
     let Some(witness) = &sight.witness else { return newest.map_or(Located::Unknown, Located::Known) };
     let same = |row: &Workspace| row.witness.as_ref().is_some_and(|known| known.is_of_same(witness));
     let here = at_path.iter().rev().find(|(_, row)| same(row));

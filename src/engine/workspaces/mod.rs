@@ -54,3 +54,6 @@ pub(super) const fn is_new_work(input: &WorkspaceInput) -> bool {
         WorkspaceInput::Session(command) => session::is_new_work(command),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,20 @@ fn what_a_directory_is() {
             vec![],
             known(1),
         ),
+        (
+            "an older one was adopted",
+            &missing,
+            vec![row(0, b"/w", Some(4)), gone(row(1, b"/w", None))],
+            vec![],
+            known(0),
+        ),
+        (
+            "and replaced after that",
+            &here,
+            vec![row(0, b"/w", Some(4)), gone(row(1, b"/w", None))],
+            vec![],
+            replaced(0),
+        ),
         ("it was not there at first", &here, vec![row(0, b"/w", None)], vec![], known(0)),
         ("another one was here", &here, vec![row(0, b"/w", Some(4))], vec![], replaced(0)),
         (
