@@ -53,6 +53,7 @@ impl Reply {
             | Self::Swept(_)
             | Self::Answered { .. }
             | Self::Task(..)
+            | Self::State(_)
             | Self::Workspace(_) => false,
         }
     }

@@ -84,7 +84,7 @@ impl WorkspaceRequest {
                 };
                 WorkspaceInput::Adopt(sight.read()?, from)
             }
-            Self::TakeIn(piece) => WorkspaceInput::TakeIn(piece.read()?),
+            Self::TakeIn(piece) => WorkspaceInput::TakeIn(Box::new(piece.read()?)),
             Self::Refuse(refused) => WorkspaceInput::Refuse(refused.read()?),
         })
     }

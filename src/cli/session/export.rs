@@ -68,7 +68,8 @@ pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(),
         };
         Ok::<_, Trouble>((found.name(), text))
     })?;
-    let Some(path) = &args.output else { return Ok(out::verbatim(&text)?) };
+    // What prints it ends the last line.
+    let Some(path) = &args.output else { return Ok(out::verbatim(text.strip_suffix('\n').unwrap_or(&text))?) };
     let target = if args.force { Target::Any } else { Target::New };
     claw::write(path, text.as_bytes(), target)
         .map_err(|error| Trouble::new("export_refused", error.to_string(), ""))?;

@@ -127,6 +127,7 @@ fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Res
                 | Reply::Configured(_)
                 | Reply::Answered { .. }
                 | Reply::Task(..)
+                | Reply::State(_)
                 | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
             }
         }
