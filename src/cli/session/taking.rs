@@ -281,7 +281,7 @@ impl<'a> Taking<'a> {
             Host::Daemon(client) => {
                 let wanted = match &input {
                     WorkspaceInput::Refuse(refused) => WorkspaceRequest::Refuse(Box::new(RefusedJson::from(refused))),
-                    WorkspaceInput::TakeIn(piece) => WorkspaceRequest::TakeIn(Box::new(PieceJson::from(*piece))),
+                    WorkspaceInput::TakeIn(piece) => WorkspaceRequest::TakeIn(Box::new(PieceJson::from(&**piece))),
                     _ => return Err(Trouble::new("failed", "not asked here", "")),
                 };
                 match client.ask(&Request::Workspace { wanted }).map_err(failed)? {
