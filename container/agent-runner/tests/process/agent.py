@@ -36,7 +36,7 @@ while True:
     if word == "count":
         say(type="say", text="turn %d, continuation %s" % (turn["turn"], turn.get("continuation")))
         say(type="continuation", value="c%d" % turn["turn"])
-    elif word == "leave":
+    elif word == "quit":
         if rest == "now" or turn["turn"] > 1:
             sys.exit(0)
         say(type="say", text="turn %d" % turn["turn"])

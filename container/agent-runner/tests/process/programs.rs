@@ -36,13 +36,13 @@ fn a_program_lives_through_turns_and_its_continuation_through_programs() {
 fn a_program_that_ends_between_turns_is_started_again() {
     let bench = bench();
     let runner = bench.start();
-    bench.say(2, "leave later");
+    bench.say(2, "quit later");
     assert_eq!(bench.texts(2), ["turn 1"]);
-    bench.say(4, "leave later");
+    bench.say(4, "quit later");
     assert_eq!(bench.texts(4), ["turn 1"]);
     assert!(runner.stderr().contains("it is started again"), "{}", runner.stderr());
     // One that says nothing from the beginning is not.
-    bench.say(6, "leave now");
+    bench.say(6, "quit now");
     let ack = bench.ended(6);
     assert_eq!(ack.status, AckStatus::Failed);
 }
