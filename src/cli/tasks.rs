@@ -194,6 +194,8 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
         recurrence: args.every.or(args.cron),
         missed: args.rules.missed.map(|missed| missed.to_string()),
         overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
+        imported: None,
+        paused: false,
     })
 }
 
