@@ -78,8 +78,6 @@ pub(super) fn person(id: &str) -> Result<UserId, String> {
 /// A chat of version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Jid {
-    /// Network.
-    pub(super) channel: String,
     /// Chat.
     pub(super) place: Address,
     /// Whether several people talk there, as far as the id says.
@@ -95,7 +93,7 @@ pub(super) fn jid(text: &str) -> Result<Jid, String> {
     if host.is_some_and(|host| WHATSAPP.contains(&host)) {
         let raw = text.strip_prefix("whatsapp:").or_else(|| text.strip_prefix("wa:")).unwrap_or(text);
         let place = place("whatsapp", raw, None)?;
-        return Ok(Jid { channel: "whatsapp".to_owned(), place, group: raw.ends_with("@g.us") });
+        return Ok(Jid { place, group: raw.ends_with("@g.us") });
     }
     let Some((prefix, id)) = text.split_once(':') else {
         return Err("its id names no network".to_owned());
@@ -111,7 +109,7 @@ pub(super) fn jid(text: &str) -> Result<Jid, String> {
         "whatsapp" => false,
         _ => true,
     };
-    Ok(Jid { place: place(&channel, &full, None)?, channel, group })
+    Ok(Jid { place: place(&channel, &full, None)?, group })
 }
 
 /// The network that a prefix of version 1 means.
@@ -177,7 +175,7 @@ mod tests {
             let found = jid(jid_text);
             match (&found, expected) {
                 (Ok(found), Ok((channel, id, group))) => {
-                    let told = (found.channel.as_str(), found.place.platform_id.as_str(), found.group);
+                    let told = (found.place.channel.as_str(), found.place.platform_id.as_str(), found.group);
                     assert_eq!(told, (channel, id, group), "{jid_text}");
                 }
                 (Err(_), Err(())) => {}

@@ -1,0 +1,1 @@
+//! Both versions as they are found.
