@@ -25,6 +25,7 @@ mod doctor;
 mod dropped;
 mod entity;
 mod image;
+mod import;
 mod inject;
 mod line;
 mod listening;
@@ -142,6 +143,9 @@ enum Command {
     /// Build and list what agents run in
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Take over what other programs kept
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Write completions for a shell to standard output
     Completions {
         /// The shell
@@ -176,6 +180,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum ImportCommand {
+    /// Take over an installation of NanoClaw: agents, chats, people, tasks and what waits; it stays as it is
+    Nanoclaw(import::NanoclawArgs),
 }
 
 /// A failed command: what to tell people.
@@ -275,6 +285,7 @@ fn run(cli: Cli) -> Done {
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),
+        Command::Import(ImportCommand::Nanoclaw(args)) => import::nanoclaw(&paths, &args, json),
         Command::Check => check::check(&paths, json),
         Command::Backup(args) => backup::backup(&paths, &args, json),
         Command::Restore(args) => backup::restore(&paths, &args, json),

@@ -158,7 +158,8 @@ pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
     shown::show(paths, task, json)
 }
 
-fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
+/// Has a task made or changed.
+pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
     // A task needs an agent: there is nothing to do without a store, so none is made.
     Reader::open(paths.data()).map(drop)?;
     let command = wanted.clone().command().map_err(Failure::Failed)?;

@@ -169,15 +169,16 @@ impl Mailboxes {
         observe::seed(&Mailbox::open(&Dir::open_trusted(sessions)?, session)?, continuations)
     }
 
-    /// Whether something is noted of where a session's providers go on.
+    /// What is noted of where a session's providers go on; none if nothing ever was. `sessions` is as in [`Self::seed`].
     ///
     /// # Errors
     /// [`Error`] if the machine cannot read.
-    pub fn is_seeded(sessions: &Path, session: SessionId) -> Result<bool, Error> {
+    pub fn noted(sessions: &Path, session: SessionId) -> Result<Option<BTreeMap<String, String>>, Error> {
         if !sessions.join(session.to_string()).is_dir() {
-            return Ok(false);
+            return Ok(None);
         }
-        observe::is_seeded(&Mailbox::open(&Dir::open_trusted(sessions)?, session)?)
+        let mailbox = Mailbox::open(&Dir::open_trusted(sessions)?, session)?;
+        if observe::is_noted(&mailbox)? { observe::continuations(&mailbox).map(Some) } else { Ok(None) }
     }
 
     /// Provider name -> what that provider needs to go on where it was, as the agent wrote it.

@@ -83,13 +83,13 @@ impl Seen {
 }
 
 /// Whether a runner noted what its providers need to go on, or somebody did for it.
-pub(super) fn is_seeded(mailbox: &Mailbox) -> Result<bool, Error> {
+pub(super) fn is_noted(mailbox: &Mailbox) -> Result<bool, Error> {
     mailbox.agent.has(OsStr::new(SESSION_FILE))
 }
 
 /// Notes what the providers of a session need to go on, before its first runner begins.
 pub(super) fn seed(mailbox: &Mailbox, continuations: BTreeMap<String, String>) -> Result<bool, Error> {
-    if is_seeded(mailbox)? {
+    if is_noted(mailbox)? {
         return Ok(false);
     }
     let file = SessionFile { v: WIRE_VERSION, incarnation: 0, epoch: 0, continuations };

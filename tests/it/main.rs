@@ -35,6 +35,7 @@ mod host;
 mod image;
 mod laws;
 mod lifecycle;
+mod nanoclaw;
 mod operator;
 mod pattern;
 mod peers;

@@ -99,6 +99,28 @@ pub fn copy(root: &Path, paths: &Paths, tree: &Tree) -> Result<Copied, Error> {
     Ok(walk.copied)
 }
 
+/// Offers a conversation also to an agent that works outside of containers, whose provider looks for it under the path of
+/// the agent's folder. Tells whether it was done.
+///
+/// # Errors
+/// [`Error`] if the machine cannot read or write.
+pub fn offer(paths: &Paths, folder: &Folder, conversation: &str) -> Result<bool, Error> {
+    let mut projects = Dir::find(&paths.homes())?;
+    for name in [folder.as_str(), CLAUDE_DIR, "projects"] {
+        projects = projects.map(|dir| dir.dir(OsStr::new(name))).transpose()?.flatten();
+    }
+    let Some(projects) = projects else { return Ok(false) };
+    let name = format!("{conversation}.jsonl");
+    let Some(from) = projects.dir(HERE.as_ref())? else { return Ok(false) };
+    let Content::Whole(bytes) = from.read(name.as_ref(), FILE_MAX)? else { return Ok(false) };
+    let path = paths.group(folder).display().to_string();
+    let there: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    if matches!(projects.kind(there.as_ref())?, Thing::Nothing | Thing::Directory) {
+        return projects.ensure_dir(&there)?.write_new(&name, &bytes);
+    }
+    Ok(false)
+}
+
 /// Where a tree is; none if there is no such directory.
 fn source(root: &Path, tree: &Tree) -> Result<Option<Dir>, Error> {
     let mut dir = Dir::find(root)?;
@@ -195,7 +217,9 @@ impl Walk<'_> {
         };
         if place != Thing::Nothing {
             let same = match to {
-                Doing::Copy(dir) | Doing::Look(Some(dir)) => dir.size(new.as_ref())? == from.size(name.as_ref())?,
+                Doing::Copy(dir) | Doing::Look(Some(dir)) => {
+                    dir.read(new.as_ref(), FILE_MAX)? == from.read(name.as_ref(), FILE_MAX)?
+                }
                 Doing::Look(None) => false,
             };
             if same {

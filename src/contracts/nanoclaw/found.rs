@@ -36,6 +36,8 @@ pub struct Wishes<'a> {
     pub pattern: &'a dyn Fn(&str) -> Result<(), String>,
     /// Why a text is no recurrence.
     pub recurrence: &'a dyn Fn(&str) -> Result<(), String>,
+    /// Why a text is no time.
+    pub time: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
 /// Everything that can be taken over, in the order in which each finds what it refers to.

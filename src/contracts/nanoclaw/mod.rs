@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod found;
 mod names;
+pub mod plan;
 mod sessions;
 mod settings;
 #[cfg(test)]
@@ -19,7 +20,7 @@ mod v2;
 use std::path::Path;
 
 pub use error::Error;
-pub use files::{Copied, copy, survey};
+pub use files::{Copied, copy, offer, survey};
 pub use found::{
     Found, FoundEvent, FoundSession, FoundTask, Item, Kind, Outcome, Tree, TreeKind, Version, Wishes, shown,
 };

@@ -314,7 +314,11 @@ fn task(
             (wishes.recurrence)(&value).map_err(|why| format!("its schedule cannot be one: {why}"))?;
             (next, Some(value))
         }
-        "once" | "at" => (Some(next.or((!value.is_empty()).then_some(value)).ok_or("it has no time")?), None),
+        "once" | "at" => {
+            let at = next.or((!value.is_empty()).then_some(value)).ok_or("it has no time")?;
+            (wishes.time)(&at)?;
+            (Some(at), None)
+        }
         other => return Err(format!("its kind of schedule `{other}` is not known")),
     };
     Ok(FoundTask {
