@@ -165,7 +165,7 @@ fn version_2_is_taken_over_once() {
     assert_eq!((&shown["messages"], &shown["due"]), (&json!(2), &json!(2)));
     let listed = tasks(&host);
     assert_eq!((&listed[0]["state"], &listed[0]["prompt"]), (&json!("paused"), &json!("rest")), "{listed:#?}");
-    assert_eq!((&listed[1]["recurrence"], &listed[1]["session"]), (&json!("0 9 * * 7"), &json!("se1")));
+    assert_eq!((&listed[1]["recurrence"], &listed[1]["session"]), (&json!("0 9 * * 0"), &json!("se1")));
     assert!(host.done(&["destinations", "list", "andy"], b"").contains("home"));
     host.done(&["check"], b"");
 
