@@ -9,11 +9,13 @@
     reason = "a benchmark measures time, reads its own settings, and fails loudly"
 )]
 
+#[path = "ground/compare.rs"]
+mod compare;
 #[path = "ground/floor.rs"]
 mod floor;
 mod ground;
 
-use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group, criterion_main};
 use floor::commits;
 use ground::{Ground, event, submission};
 use hearth::engine::commit::Submission;
@@ -101,22 +103,7 @@ fn turn(number: usize) -> Submission {
 fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submission>]) {
     let trace = floor::trace(ground, groups);
     let inputs: usize = groups.iter().map(Vec::len).sum();
-    let mut group = c.benchmark_group(name);
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(inputs as u64));
-    group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::run(ground, groups)).sum());
-    });
-    group.bench_function(BenchmarkId::from_parameter("floor"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
-    });
-    group.finish();
-    // A name on the command line chooses: what was not measured keeps the figure of its last run.
-    let chosen = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let measured = chosen.is_none_or(|chosen| name.contains(&chosen));
-    if measured && std::env::args().any(|argument| argument == "--bench") {
-        let reached = floor::reached(ground, groups, &trace, PAIRS);
-        std::fs::write(ground::reached_place(name), format!("{reached:.2}")).unwrap();
-    }
+    compare::compare(c, name, ground, (groups, &trace), (inputs as u64, PAIRS));
 }
 
 fn routing(c: &mut Criterion) {

@@ -9,12 +9,15 @@
     reason = "a benchmark measures time, reads its own settings, and fails loudly"
 )]
 
+#[path = "ground/compare.rs"]
+mod compare;
 #[path = "ground/floor.rs"]
 mod floor;
 mod ground;
 
-use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use ground::{Ground, moment, reached_place, submission};
+use compare::compare;
+use criterion::{Criterion, criterion_group, criterion_main};
+use ground::{Ground, moment, submission};
 use hearth::engine::commit::{Engine, Submission};
 use hearth::model::id::AgentId;
 use hearth::model::input::Input;
@@ -76,22 +79,7 @@ fn sweeps(count: u64) -> Vec<Vec<Submission>> {
 fn scenario(c: &mut Criterion, name: &str, ground: &Ground, (groups, inputs): (&[Vec<Submission>], u64)) {
     let trace = floor::trace(ground, groups);
     assert!(trace.iter().all(|commit| !commit.is_empty()), "every sweep fires");
-    let mut group = c.benchmark_group(name);
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(inputs));
-    group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::run(ground, groups)).sum());
-    });
-    group.bench_function(BenchmarkId::from_parameter("floor"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
-    });
-    group.finish();
-    // A name on the command line chooses: what was not measured keeps the figure of its last run.
-    let chosen = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let measured = chosen.is_none_or(|chosen| name.contains(&chosen));
-    if measured && std::env::args().any(|argument| argument == "--bench") {
-        let reached = floor::reached(ground, groups, &trace, PAIRS);
-        std::fs::write(reached_place(name), format!("{reached:.2}")).unwrap();
-    }
+    compare(c, name, ground, (groups, &trace), (inputs, PAIRS));
 }
 
 /// A hundred of ten thousand series are due: each becomes a message for its agent.

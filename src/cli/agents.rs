@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::image::{self, BuiltJson};
-use super::{Done, Failure, change, out, purge, sight};
+use super::{Done, Failure, agent_state, change, out, purge, sight};
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::config::{Machine, Paths};
@@ -23,6 +23,11 @@ pub(super) enum AgentsCommand {
     List,
     /// Show one agent
     Show {
+        /// Its folder
+        folder: String,
+    },
+    /// Show what it shares with its programs in session-state.json
+    State {
         /// Its folder
         folder: String,
     },
@@ -111,6 +116,9 @@ pub(super) struct AgentKeys {
     /// Zone of its people: a name like Europe/Berlin, or an offset like +02:00
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
+    /// What becomes of skips that a retry would likely mend: `tell` people, or `retry` silently
+    #[arg(long)]
+    technical_skips: Option<String>,
     /// What it reaches over the network: `none`, `host` or `open`
     #[arg(long)]
     network: Option<String>,
@@ -137,6 +145,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
     match command {
         AgentsCommand::List => list(&known, json),
         AgentsCommand::Show { folder } => show(paths, find(&known, folder)?, common_zone(&known), json),
+        AgentsCommand::State { folder } => agent_state::state(paths, (find(&known, folder)?.id, folder), json),
         AgentsCommand::Add { folder, keys } => {
             if find(&known, folder).is_ok() {
                 return Err(entity::exists("agent", folder, "agents"));
@@ -180,6 +189,7 @@ impl AgentKeys {
             ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),
             ("max_parallel", typed(self.max_parallel.as_ref())),
             ("timezone", text(self.timezone.as_ref())),
+            ("technical_skips", text(self.technical_skips.as_ref())),
             ("network", text(self.network.as_ref())),
             ("mounts", sight::mounts(&self.mounts)),
             ("skills", sight::skills(&self.skills)),

@@ -30,9 +30,14 @@ pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Resul
             Reply::Configured(changes) => Ok(ConfiguredJson::from(changes.as_slice())),
             Reply::Refused(refusal) if refusal.code == Refusal::CHANGED => Err(Failure::Changed(refusal.message)),
             Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Answered { .. } | Reply::Task(..) => {
-                Err(Failure::Failed("an unexpected answer".to_owned()))
-            }
+            Reply::Done
+            | Reply::Routed(_)
+            | Reply::Swept(_)
+            | Reply::Answered { .. }
+            | Reply::Task(..)
+            | Reply::State(_)
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

@@ -35,7 +35,14 @@ pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> 
         Host::Store(local) => match local.submit(Input::Decide(matter, value.to_owned()), false)? {
             Reply::Answered { decided, text } => (decided, text),
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Configured(_) | Reply::Task(..) => {
+            Reply::Done
+            | Reply::Routed(_)
+            | Reply::Swept(_)
+            | Reply::Configured(_)
+            | Reply::Task(..)
+            | Reply::State(_)
+            | Reply::Workspace(_)
+            | Reply::Session(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

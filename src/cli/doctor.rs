@@ -262,6 +262,12 @@ fn store(paths: &Paths, contained: bool) -> Vec<Check> {
         }
         Err(error) => checks.push(bad("agents", Verdict::Fail, error.to_string(), "`hearth check` says more")),
     }
+    match reader.read(trouble::state_files) {
+        Ok(found) => {
+            checks.extend(found.into_iter().map(|one| bad("session state", Verdict::Warn, one.found, one.mend)));
+        }
+        Err(error) => checks.push(bad("session state", Verdict::Fail, error.to_string(), "`hearth check` says more")),
+    }
     let newest: Result<_, state::Error> = reader.read(|db, txn| db.messages.last(txn, ..));
     checks.push(clock_sanity(newest.ok().flatten().map(|(_, message)| message.stored.millis())));
     checks

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::progress::Building;
 use super::{Done, Failure, configuration, out};
 use crate::config::Paths;
-use crate::daemon::image::{self, Agent, Built, Engine, Fetch, Freshness, Listed, Wanted};
+use crate::daemon::image::{self, Agent, Built, Engine, Freshness, Limit, Listed, Options, Wanted};
 use crate::model::configure::RuntimeKind;
 use crate::model::entity::{AgentSettings, Folder};
 use crate::model::time::Timestamp;
@@ -26,6 +26,8 @@ pub(super) enum ImageCommand {
 #[command(after_help = "\
 Needs Podman and its socket, a statically linked runner (`cargo runner` in Hearth's source makes one), and a network to \
 fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
+--base, --cli, --registry and --trust are remembered with the image, and taken again by the next build, the daemon's own \
+builds among them; --forget begins without them.
 A build that fails, is interrupted or takes longer than 15 minutes leaves the images that are there as they are.")]
 pub(super) struct BuildArgs {
     /// Only the images of these agents [default: the base, and of every agent with packages]
@@ -45,6 +47,9 @@ pub(super) struct BuildArgs {
     /// Certificates to trust while fetching, in networks whose proxy opens TLS; they do not stay in the image
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
+    /// Forget with which options the image was built before
+    #[arg(long)]
+    forget: bool,
     /// Take no step from the cache: what the distribution mended meanwhile gets in
     #[arg(long)]
     fresh: bool,
@@ -53,7 +58,18 @@ pub(super) struct BuildArgs {
 impl BuildArgs {
     /// Whether the base is meant as well.
     const fn says_of_base(&self) -> bool {
-        self.agents.is_empty() || self.base.is_some() || self.runner.is_some() || self.cli.is_some()
+        self.agents.is_empty() || self.base.is_some() || self.runner.is_some() || self.cli.is_some() || self.forget
+    }
+
+    /// What is said here.
+    fn options(&self) -> Options {
+        Options {
+            base: self.base.clone(),
+            cli: self.cli.clone(),
+            registry: self.registry.clone(),
+            trust: self.trust.clone(),
+            fresh: self.fresh,
+        }
     }
 }
 
@@ -168,16 +184,16 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
     let wishes = Wishes::read(paths)?;
     let chosen = wishes.chosen(&args.agents)?;
     let engine = Engine::find()?;
-    let fetch = Fetch { registry: args.registry.clone(), trust: args.trust.clone(), fresh: args.fresh };
-    let wanted =
-        Wanted { runner: args.runner.clone(), cli: args.cli.clone(), base: args.base.clone(), fetch: fetch.clone() };
+    let said = args.options();
+    let options = if args.forget { said } else { said.or(remembered(&engine, &wishes)?) };
+    let wanted = Wanted { runner: args.runner.clone(), options: options.clone() };
     let progress = Building::new();
     let mut images = Vec::new();
     if args.says_of_base() || wants_base(&engine, &wishes)? {
         images.push(shape(image::build_base(&engine, &wanted, &progress)?, None));
     }
     for agent in chosen {
-        let built = image::build_for(&engine, &agent, &fetch, &progress)?;
+        let built = image::build_for(&engine, &agent, &options, &progress)?;
         images.push(shape(built, Some(agent.folder)));
     }
     drop(progress);
@@ -209,15 +225,22 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Fai
         )));
     }
     let engine = Engine::find()?;
+    let options = remembered(&engine, &wishes)?;
     let progress = Building::new();
     let mut images = Vec::new();
     if !agent.needs_own() || wants_base(&engine, &wishes)? {
-        images.push(shape(image::build_base(&engine, &Wanted::default(), &progress)?, None));
+        let wanted = Wanted { runner: None, options: options.clone() };
+        images.push(shape(image::build_base(&engine, &wanted, &progress)?, None));
     }
     if agent.needs_own() {
-        images.push(shape(image::build_for(&engine, agent, &Fetch::default(), &progress)?, Some(folder)));
+        images.push(shape(image::build_for(&engine, agent, &options, &progress)?, Some(folder)));
     }
     Ok(images)
+}
+
+/// The options with which the images that are there were built.
+fn remembered(engine: &Engine, wishes: &Wishes) -> Result<Options, Failure> {
+    Ok(image::remembered(&engine.images(&Limit::quiet())?, wishes.configured()))
 }
 
 /// Whether images of agents would be built on a base that is not there or is an older one.

@@ -49,9 +49,14 @@ pub(super) fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJ
         Host::Store(local) => match local.inject(arrived, dry_run)? {
             Reply::Routed(report) => Ok(RoutedJson::from(&report)),
             Reply::Refused(refusal) => Ok(RoutedJson::invalid(refusal.code, refusal.message)),
-            Reply::Done | Reply::Configured(_) | Reply::Swept(_) | Reply::Answered { .. } | Reply::Task(..) => {
-                Err(Failure::Failed("an unexpected answer".to_owned()))
-            }
+            Reply::Done
+            | Reply::Configured(_)
+            | Reply::Swept(_)
+            | Reply::Answered { .. }
+            | Reply::Task(..)
+            | Reply::State(_)
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
         Host::Daemon(client) => {
             // A parsed line is text.

@@ -8,6 +8,8 @@ use super::rows::{self, ChatRef};
 use super::{Done, Failure, change, chats, entity};
 use crate::config::Paths;
 use crate::model::address::{Address, ForeignId};
+use crate::model::content::RawJson;
+use crate::model::group::{FieldName, StatePart};
 use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
 use crate::socket::change::{EditJson, PlaceJson, ThreadJson};
@@ -60,7 +62,14 @@ pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
                 "mutes",
                 json,
                 all,
-                &[("AGENT", "agent"), ("CHAT", "chat"), ("THREAD", "thread"), ("SINCE", "since")],
+                &[
+                    ("AGENT", "agent"),
+                    ("CHAT", "chat"),
+                    ("THREAD", "thread"),
+                    ("NAME", "name"),
+                    ("ORIGIN", "origin"),
+                    ("SINCE", "since"),
+                ],
             )
         }
         MutesCommand::Add(at) => {
@@ -118,9 +127,39 @@ fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>,
     let mut all = Vec::new();
     for row in db.mutes.iter(txn)? {
         let ((agent, ..), mute) = row?;
-        all.extend(line(db, txn, (agent, wanted), &mute.address, &[("since", mute.since)])?);
+        if let Some(mut json) = line(db, txn, (agent, wanted), &mute.address, &[("since", mute.since)])? {
+            put(&mut json, &[("name", Json::Null), ("origin", "operator".into()), ("note", note(&mute.note))]);
+            all.push(json);
+        }
+    }
+    for row in db.state_mutes.iter(txn)? {
+        let ((agent, key), ()) = row?;
+        let field = db.state_fields.get(txn, &(agent, StatePart::Muted, key))?;
+        let agent = rows::folder(db, txn, agent)?;
+        let (Some(field), true) = (field, wanted.is_none_or(|wanted| wanted == agent)) else { continue };
+        let mut json = serde_json::json!({ "agent": agent, "chat": null, "thread": null });
+        let since = Json::String(field.changed.to_string());
+        let note = field.value.as_ref().map_or(Json::Null, note);
+        put(&mut json, &[("since", since), ("name", named(&field.name)), ("origin", "agent".into()), ("note", note)]);
+        all.push(json);
     }
     Ok(all)
+}
+
+/// What was noted with a mute.
+fn note(note: &RawJson) -> Json {
+    serde_json::from_str(note.as_str()).unwrap_or_default()
+}
+
+/// The name of a thread as a program in the agent's group wrote it.
+fn named(name: &FieldName) -> Json {
+    serde_json::from_str(&format!("\"{}\"", name.as_str())).unwrap_or_else(|_| name.as_str().into())
+}
+
+fn put(json: &mut Json, fields: &[(&str, Json)]) {
+    if let Some(map) = json.as_object_mut() {
+        map.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    }
 }
 
 fn sticking(db: &Tables, txn: &Read<'_>, (wanted, now): (Option<&str>, Timestamp)) -> Result<Vec<Json>, state::Error> {

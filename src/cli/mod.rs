@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::Paths;
 
+mod agent_state;
 mod agents;
 mod apply;
 mod approvals;
@@ -36,10 +37,12 @@ mod purge;
 mod questions;
 mod rows;
 mod serve;
+mod session;
 mod sessions;
 mod shell;
 mod sight;
 mod since;
+mod skips;
 mod status;
 mod store;
 mod sweep;
@@ -51,6 +54,7 @@ mod users;
 mod why;
 mod wirings;
 mod words;
+mod workspace;
 mod zone;
 
 /// A host daemon for personal AI agents.
@@ -127,6 +131,9 @@ enum Command {
     /// List, add and remove threads that do not wake an agent
     #[command(subcommand)]
     Mutes(listening::MutesCommand),
+    /// List, show and answer what skills left undone, and look for summaries that leaked
+    #[command(subcommand)]
+    Skips(skips::SkipsCommand),
     /// List and end where agents go on listening after they were addressed
     #[command(subcommand)]
     Sticky(listening::StickyCommand),
@@ -136,6 +143,10 @@ enum Command {
     /// List, show, make and change what agents do by the clock
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
+    /// Sessions of the current directory: begin, continue, fork, list and remove them
+    Session(Box<session::SessionArgs>),
+    /// Show, list and adopt workspaces: the directories whose sessions are kept apart
+    Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
     Status,
     /// Look for what could keep Hearth from working, and say how to mend it
@@ -184,6 +195,8 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ImportCommand {
+    /// Take all sessions of a directory in from session files of claw; the files stay as they are
+    Claw(session::ClawArgs),
     /// Take over an installation of NanoClaw: agents, chats, people, tasks and what waits; it stays as it is
     Nanoclaw(import::NanoclawArgs),
 }
@@ -195,8 +208,12 @@ enum Failure {
     Failed(String),
     /// It was thought out over a configuration that is another by now; nothing was done.
     Changed(String),
+    /// Another process has the store for longer than one waits.
+    Busy(String),
     /// It was told already.
     Told,
+    /// It was told already, and the process ends with this code.
+    Exit(u8),
 }
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -240,6 +257,7 @@ fn without_data(command: &Command, json: bool) -> Option<Done> {
         Command::Man { dir } => Some(shell::man(dir, Cli::command())),
         Command::Cron(command) => Some(cron::cron(command, json)),
         Command::Time(command) => Some(time::time(command, json)),
+        Command::Workspace(args) => workspace::without_data(args, json),
         _ => None,
     }
 }
@@ -248,7 +266,8 @@ fn exit(done: Done) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
-        Err(Failure::Failed(message) | Failure::Changed(message)) => {
+        Err(Failure::Exit(code)) => ExitCode::from(code),
+        Err(Failure::Failed(message) | Failure::Changed(message) | Failure::Busy(message)) => {
             out::error(&message);
             ExitCode::FAILURE
         }
@@ -279,9 +298,13 @@ fn run(cli: Cli) -> Done {
         Command::Channels(command) => channels::channels(&paths, &command, json),
         Command::Questions(command) => questions::questions(&paths, &command, json),
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
+        Command::Skips(command) => skips::skips(&paths, &command, json),
         Command::Sticky(command) => listening::sticky(&paths, &command, json),
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),
+        Command::Session(args) => session::session(&paths, *args, json),
+        Command::Workspace(args) => workspace::workspace(&paths, &args, json),
+        Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

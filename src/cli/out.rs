@@ -56,6 +56,12 @@ pub(super) fn note(message: &str) {
     eprintln!("{}", plain(message));
 }
 
+/// Asks something at a terminal; the answer is typed behind it.
+pub(super) fn question(text: &str) -> Result<(), Failure> {
+    let mut screen = io::stderr().lock();
+    Ok(write!(screen, "{}", plain(text)).and_then(|()| screen.flush())?)
+}
+
 /// Says what may become a trouble.
 #[expect(clippy::print_stderr, reason = "warnings go to people here")]
 pub(super) fn warning(message: &str) {

@@ -16,7 +16,7 @@ use crate::model::delivery::OutState;
 use crate::model::entity::Hold;
 use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
-use crate::socket::protocol::{BuildJson, DaemonStatus, Request, Response};
+use crate::socket::protocol::{DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
 use crate::time::zone::{Chosen, Source, Zone};
 
@@ -145,9 +145,14 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let troubles = networks.iter().filter_map(|channel| channels::trouble(channel, daemon.as_ref()));
     warnings.extend(troubles.map(|(what, _)| format!("channel {what}")));
     if let Some(daemon) = &daemon {
-        let wanted = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.runtime);
-        warnings.extend(runtime_change(daemon, wanted));
-        warnings.extend(daemon.builds.iter().filter_map(build_failure));
+        let settings = reader.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
+        warnings.extend(runtime_change(daemon, settings.runtime));
+        warnings.extend(trouble::no_containers(&settings, (&daemon.runtime, &daemon.runtime_why)));
+        let again = |what: String, agent: &str| {
+            format!("{what}; it is tried again, and `hearth image build {agent}` tries at once")
+        };
+        let failed = daemon.builds.iter().filter_map(|build| Some(again(trouble::failed_build(build)?, &build.agent)));
+        warnings.extend(failed);
         if daemon.runtime == RuntimeKind::Process.as_str() {
             let closed = reader.read(trouble::networks)?;
             warnings.extend((!closed.is_empty()).then(|| trouble::open_network(&closed)));
@@ -229,6 +234,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
     let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
     warnings.append(&mut trouble::unconfined(db, txn, agent_runner::confine::support().is_ok())?);
     let (held_off, failed_starts) = (trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?);
+    warnings.extend(trouble::state_files(db, txn)?.into_iter().map(|one| one.found));
     warnings.extend(held_off.iter().map(HeldOff::words));
     warnings.extend(failed_starts.iter().map(FailedStarts::words));
     let tasks = tasks::counts(db, txn, &mut warnings)?;
@@ -265,16 +271,6 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
 
 fn channels(db: &Tables, txn: &Read<'_>) -> Result<Vec<ChannelInstance>, state::Error> {
     db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect()
-}
-
-/// An image that could not be built.
-fn build_failure(build: &BuildJson) -> Option<String> {
-    let why = build.why.as_ref()?;
-    Some(format!(
-        "the image of agent {0} could not be built ({1} times), it runs without its new packages: {why}; it is tried again, \
-         and `hearth image build {0}` tries at once",
-        build.agent, build.failed
-    ))
 }
 
 fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<String> {

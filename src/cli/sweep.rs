@@ -47,7 +47,14 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
                 swept
             }
             Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Configured(_) | Reply::Answered { .. } | Reply::Task(..) => {
+            Reply::Done
+            | Reply::Routed(_)
+            | Reply::Configured(_)
+            | Reply::Answered { .. }
+            | Reply::Task(..)
+            | Reply::State(_)
+            | Reply::Workspace(_)
+            | Reply::Session(_) => {
                 return Err(Failure::Failed("an unexpected answer".to_owned()));
             }
         },

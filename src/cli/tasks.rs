@@ -173,9 +173,14 @@ pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failu
         Host::Store(local) => match local.submit(Input::Task(command), false)? {
             Reply::Task(id, _) => Ok(id),
             Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
-            Reply::Done | Reply::Routed(_) | Reply::Swept(_) | Reply::Configured(_) | Reply::Answered { .. } => {
-                Err(Failure::Failed("an unexpected answer".to_owned()))
-            }
+            Reply::Done
+            | Reply::Routed(_)
+            | Reply::Swept(_)
+            | Reply::Configured(_)
+            | Reply::Answered { .. }
+            | Reply::State(_)
+            | Reply::Workspace(_)
+            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
         },
     }
 }

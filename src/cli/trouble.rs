@@ -3,9 +3,13 @@
 use serde::Serialize;
 
 use super::rows;
+use crate::daemon::unused_image;
+use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::{Hold, Network};
+use crate::model::group::StateTrouble;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Phase;
+use crate::socket::protocol::BuildJson;
 use crate::state::{self, Read, Tables};
 
 /// An agent whose provider wants less work.
@@ -25,7 +29,7 @@ pub(super) struct FailedStarts {
     pub(super) agent: String,
     /// In a row.
     pub(super) failed_starts: u32,
-    /// How the last one ended.
+    /// How the last one ended that did; another one may be being tried.
     pub(super) why: Option<String>,
 }
 
@@ -56,17 +60,68 @@ pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedSta
     let mut found = Vec::new();
     for id in waiting(db, txn)? {
         let Some(session) = rows::session(db, txn, id)?.filter(|session| session.failed_starts > 0) else { continue };
-        let why = match db.incarnations.last_in(txn, &id)? {
-            Some((_, last)) => match &last.phase {
-                Phase::Closed { exit, .. } => Some(super::words::exit(exit)),
-                _ => None,
-            },
-            None => None,
-        };
+        let why = last_end(db, txn, id)?;
         let agent = rows::folder(db, txn, session.agent)?;
         found.push(FailedStarts { session: id.to_string(), agent, failed_starts: session.failed_starts, why });
     }
     Ok(found)
+}
+
+/// Session-state files of agents that are left alone, or of which something was kept aside.
+#[derive(Debug)]
+pub(super) struct StateFiles {
+    pub(super) found: String,
+    pub(super) mend: String,
+}
+
+/// Those that somebody has to look at. One that its owner will bring up to date by itself is none.
+pub(super) fn state_files(db: &Tables, txn: &Read<'_>) -> Result<Vec<StateFiles>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.state_files.iter(txn)? {
+        let (id, file) = row?;
+        let Some(agent) = db.agents.get(txn, &id)?.filter(|agent| agent.archived.is_none()) else { continue };
+        let agent = agent.folder.to_string();
+        if let Some(trouble) = file.trouble.as_ref().filter(|trouble| **trouble != StateTrouble::Older) {
+            let words = of_state_file(trouble).1;
+            let what = format!("session-state.json of agent {agent} is left alone: {words}");
+            let mend = format!("`hearth agents state {agent}` shows what is known of it");
+            found.push(StateFiles { found: what, mend });
+        }
+        if let Some(copy) = file.quarantined.last() {
+            let what = format!("session-state.json of agent {agent} could not be read, and was kept as {copy}");
+            let mend = format!("look at groups/{agent}/{copy}; what Hearth knew of the fields is in the file again");
+            found.push(StateFiles { found: what, mend });
+        }
+    }
+    Ok(found)
+}
+
+/// Why a session-state file is left alone: a word for programs, and words for people.
+pub(super) fn of_state_file(trouble: &StateTrouble) -> (&'static str, String) {
+    match trouble {
+        StateTrouble::Newer(version) => {
+            ("newer", format!("its schema_version is {version}, and 1 is the newest that this Hearth knows"))
+        }
+        StateTrouble::Older => (
+            "older",
+            "it names no schema_version that counts; the agent brings it up to date when it next registers its session"
+                .to_owned(),
+        ),
+        StateTrouble::Unreadable(why) => ("unreadable", format!("it is no JSON object: {why}")),
+        StateTrouble::Locked => ("locked", "somebody holds its lock; it is tried again".to_owned()),
+        StateTrouble::Unusable(why) => ("unusable", format!("{why}; it is tried again")),
+    }
+}
+
+/// How the last incarnation ended that did. While the next one is being tried, that is still what is wrong.
+fn last_end(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
+    // There is one live incarnation at most.
+    let newest = db.incarnations.collect_last(txn, &id, 2)?;
+    let end = |phase: &Phase| match phase {
+        Phase::Closed { exit, .. } | Phase::Collecting { exit, .. } => Some(super::words::exit(exit)),
+        Phase::Starting | Phase::Running | Phase::Stopping { .. } => None,
+    };
+    Ok(newest.iter().find_map(|(_, incarnation)| end(&incarnation.phase)))
 }
 
 /// Agents that are to reach less than the whole network, which only containers can hold them to.
@@ -80,7 +135,23 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     Ok(found)
 }
 
-/// The same in words, where they run as processes.
+/// That processes are taken although an image for containers is configured, where agents run as `runtime`; `why` is to be
+/// read after "because".
+pub(super) fn no_containers(settings: &Settings, (runtime, why): (&str, &str)) -> Option<String> {
+    let image = unused_image(settings).filter(|_| runtime == RuntimeKind::Process.as_str())?;
+    Some(format!("agents run as processes although the image {image} is configured for containers, because {why}"))
+}
+
+/// An image that could not be built.
+pub(super) fn failed_build(build: &BuildJson) -> Option<String> {
+    let why = build.why.as_ref()?;
+    let BuildJson { agent, failed, .. } = build;
+    Some(format!(
+        "the image of agent {agent} could not be built ({failed} times), it runs without its new packages: {why}"
+    ))
+}
+
+/// What [`networks`] found, in words, where agents run as processes.
 pub(super) fn open_network(agents: &[String]) -> String {
     format!("processes reach the whole network, whatever the key `network` of {} says", agents.join(", "))
 }
@@ -115,7 +186,7 @@ impl FailedStarts {
     /// In words.
     pub(super) fn words(&self) -> String {
         let Self { session, agent, failed_starts, why } = self;
-        let why = why.as_deref().unwrap_or("it is being tried again");
+        let why = why.as_deref().unwrap_or("nothing is known of why");
         format!("session {session} of agent {agent} failed to start {failed_starts} times in a row: {why}")
     }
 }

@@ -26,6 +26,18 @@ pub(super) fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
+/// The home of whoever runs this program.
+#[must_use]
+pub fn home() -> Option<PathBuf> {
+    path("HOME").or_else(|| path("USERPROFILE"))
+}
+
+/// The directory in which a command was typed, as the shell calls it: it may lead there through links.
+#[must_use]
+pub fn typed_in() -> Option<PathBuf> {
+    path("PWD").filter(|path| path.is_absolute())
+}
+
 /// Whether a text can name a variable in every shell.
 #[must_use]
 pub fn is_env_name(name: &str) -> bool {

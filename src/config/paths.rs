@@ -303,7 +303,10 @@ impl Paths {
 }
 
 /// Makes a path absolute and resolves links in the part of it that exists, so that one directory has one name.
-fn canonical(path: &Path) -> Result<PathBuf, BadPlace> {
+///
+/// # Errors
+/// [`BadPlace::Io`] if that part cannot be looked at.
+pub fn canonical(path: &Path) -> Result<PathBuf, BadPlace> {
     let failed = |source| BadPlace::Io { what: "resolve", path: path.display().to_string(), source };
     let absolute = std::path::absolute(path).map_err(failed)?;
     let mut missing = Vec::new();

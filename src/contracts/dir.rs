@@ -11,10 +11,11 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use super::error::Error;
+use crate::model::time::Timestamp;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once.
@@ -22,6 +23,9 @@ const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// `NONBLOCK`: a FIFO under the name of a lock holds nobody up.
+const LOCK: OFlags =
+    OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const PRIVATE_DIRECTORY: RawMode = 0o700;
 const PRIVATE_FILE: RawMode = 0o600;
 
@@ -47,6 +51,33 @@ pub(super) enum Content {
     /// Something else, or too much; the reason is for people.
     Refused(String),
 }
+
+/// What a file looks like from outside: another one, or one that was written since, looks different.
+#[derive(Debug, Clone)]
+pub struct Stamp(Stat);
+
+impl Stamp {
+    /// Who may do what with it.
+    pub(super) fn permissions(&self) -> Mode {
+        Mode::from_raw_mode(self.0.st_mode & 0o777)
+    }
+
+    fn parts(&self) -> (u64, i64, i64, i64, i64, i64) {
+        let stat = &self.0;
+        #[expect(clippy::useless_conversion, reason = "types differ by machine")]
+        let times =
+            (i64::from(stat.st_mtime), stat.st_mtime_nsec as i64, i64::from(stat.st_ctime), stat.st_ctime_nsec as i64);
+        (stat.st_ino, stat.st_size, times.0, times.1, times.2, times.3)
+    }
+}
+
+impl PartialEq for Stamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Stamp {}
 
 /// An open directory.
 #[derive(Debug)]
@@ -122,6 +153,15 @@ impl Dir {
     pub(super) fn size(&self, name: &OsStr) -> Result<Option<u64>, Error> {
         let file = self.stat(name)?.filter(|stat| kind(stat) == Kind::File);
         Ok(file.map(|stat| u64::try_from(stat.st_size).unwrap_or(0)))
+    }
+
+    /// When what has a name was last changed.
+    pub(super) fn modified(&self, name: &OsStr) -> Result<Option<Timestamp>, Error> {
+        let time = |stat: Stat| {
+            let millis = i64::try_from(stat.st_mtime_nsec).unwrap_or(0) / 1_000_000;
+            Timestamp::from_millis(stat.st_mtime.saturating_mul(1_000).saturating_add(millis))
+        };
+        Ok(self.stat(name)?.map(time))
     }
 
     fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
@@ -221,9 +261,42 @@ impl Dir {
         }
     }
 
+    /// What a file looks like from outside; none if nothing has the name.
+    pub(super) fn stamp(&self, name: &OsStr) -> Result<Option<Stamp>, Error> {
+        Ok(self.stat(name)?.map(Stamp))
+    }
+
+    /// Opens a file that stands for a lock, makes it if the name is free, and takes the lock if nobody has it.
+    pub(super) fn try_lock(&self, name: &str) -> Result<Option<File>, Error> {
+        let path = self.path.join(name);
+        let fault = |e: Errno| Error::io("open the lock", &path, e);
+        let new = rustix::fs::openat(&self.fd, name, LOCK | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666));
+        let fd = match new {
+            Ok(fd) => {
+                self.give(&fd, &path)?;
+                fd
+            }
+            Err(Errno::EXIST) => rustix::fs::openat(&self.fd, name, LOCK, Mode::empty()).map_err(fault)?,
+            Err(errno) => return Err(fault(errno)),
+        };
+        if kind(&rustix::fs::fstat(&fd).map_err(fault)?) != Kind::File {
+            return Err(Error::Unusable { path, reason: "a lock has to be there, and it is no file".to_owned() });
+        }
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(File::from(fd))),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+            Err(errno) => Err(Error::io("lock", &path, errno)),
+        }
+    }
+
+    /// Writes a file as [`Self::write`] does, with these permissions.
+    pub(super) fn write_with_mode(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), Error> {
+        self.put(name, bytes, (true, Some(mode))).map(drop)
+    }
+
     /// Writes a file so that nobody ever sees half of it; whatever had the name is replaced, never written through.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.put(name, bytes, true).map(drop)
+        self.put(name, bytes, (true, None)).map(drop)
     }
 
     /// The same unless something has the name; tells whether it was written.
@@ -231,12 +304,13 @@ impl Dir {
         if self.kind(name.as_ref())? != Kind::Nothing {
             return Ok(false);
         }
-        self.put(name, bytes, false)
+        self.put(name, bytes, (false, None))
     }
 
-    fn put(&self, name: &str, bytes: &[u8], replace: bool) -> Result<bool, Error> {
+    fn put(&self, name: &str, bytes: &[u8], (replace, mode): (bool, Option<Mode>)) -> Result<bool, Error> {
         let (temporary, mut file) = self.temporary(name)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let written = written.and_then(|()| mode.map_or(Ok(()), |mode| Ok(rustix::fs::fchmod(&file, mode)?)));
         let done = written.map_err(|e| Error::io("write", &self.path.join(name), e)).and_then(|()| {
             let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
             match rustix::fs::renameat_with(&self.fd, &temporary, &self.fd, name, flags) {

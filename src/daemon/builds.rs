@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Error;
-use super::image::{self, Agent, Fetch, Limit, Progress};
+use super::image::{self, Agent, Limit, Progress};
 use super::inbox::{Inbox, Item};
 use super::stop::Stop;
 use crate::clock::Clock;
@@ -121,6 +121,7 @@ impl Builds {
             Ok(found) => found,
             Err(error) => return tracing::warn!(%error, "Podman cannot be asked for images; it is tried again"),
         };
+        let options = image::remembered(&images, configured);
         for ((id, row), agent) in agents {
             let name = agent.image();
             let packages = row.settings.packages.clone();
@@ -130,7 +131,7 @@ impl Builds {
                     around.inbox.push(Item::of(Input::Built(*id, packages, Ok(()))));
                 }
             } else if !around.stop.is_draining() && self.begin(around, &row.folder, &name) {
-                let built = image::build_for(&engine, &agent, &Fetch::default(), &Quiet(&around.stop));
+                let built = image::build_for(&engine, &agent, &options, &Quiet(&around.stop));
                 if around.stop.is_asked() || around.stop.is_draining() && built.is_err() {
                     return;
                 }

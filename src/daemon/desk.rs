@@ -15,11 +15,14 @@ use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
 use crate::model::report::{Outcome, Refusal, Reply};
 use crate::model::time::Timestamp;
+use crate::model::workspace::WorkspaceInput;
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Request, Response};
 use crate::socket::server::{Desk, Requests};
+use crate::socket::session::{SessionAnswer, SessionRequest};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 use crate::socket::task::TaskRequest;
+use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
 
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
@@ -89,6 +92,8 @@ impl Daemon {
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Decide { matter, value } => Some(self.decide(&matter, value).await),
             Request::Task { wanted } => Some(self.task(wanted).await),
+            Request::Workspace { wanted } => Some(self.workspace(wanted).await),
+            Request::Session { wanted } => Some(self.session(wanted).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
@@ -189,6 +194,28 @@ impl Daemon {
         }
     }
 
+    async fn workspace(&self, wanted: WorkspaceRequest) -> Response {
+        let input = match wanted.input() {
+            Ok(input) => input,
+            Err(message) => return refused("invalid", message),
+        };
+        match self.submit(Input::Workspace(Box::new(input)), false).await {
+            Ok(Reply::Workspace(reply)) => Response::Workspace { done: WorkspaceDone::from(*reply) },
+            other => not_done(other),
+        }
+    }
+
+    async fn session(&self, wanted: SessionRequest) -> Response {
+        let command = match wanted.command() {
+            Ok(command) => command,
+            Err(message) => return refused("invalid", message),
+        };
+        match self.submit(Input::Workspace(Box::new(WorkspaceInput::Session(command))), false).await {
+            Ok(Reply::Session(answer)) => Response::Session { answer: SessionAnswer::from(*answer) },
+            other => not_done(other),
+        }
+    }
+
     fn status(&self) -> DaemonStatus {
         let (why, setting) = self.runtime_choice();
         DaemonStatus {
@@ -217,7 +244,10 @@ impl Daemon {
                 | Reply::Configured(_)
                 | Reply::Swept(_)
                 | Reply::Answered { .. }
-                | Reply::Task(..) => {}
+                | Reply::Task(..)
+                | Reply::State(_)
+                | Reply::Workspace(_)
+                | Reply::Session(_) => {}
             }
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;

@@ -9,7 +9,7 @@ pub use crate::runtime::image::OWN;
 use crate::runtime::image::image_of;
 use crate::runtime::podman::build::runner::{self, Machine};
 use crate::runtime::podman::build::{AgentImage, BaseImage, Watch, base_digest};
-pub use crate::runtime::podman::build::{Engine, Error, Fetch, Image, Info};
+pub use crate::runtime::podman::build::{Engine, Error, Image, Info, Options};
 
 /// Longest build. One that waits for the network takes as long as it is allowed to.
 const BUILD: Duration = Duration::from_mins(15);
@@ -37,12 +37,8 @@ pub trait Progress {
 pub struct Wanted {
     /// A statically linked runner; none is one that is found.
     pub runner: Option<PathBuf>,
-    /// The agent CLI, its directory or its program; none is fetched.
-    pub cli: Option<PathBuf>,
-    /// What it is built on; none is what the recipe names.
-    pub base: Option<String>,
-    /// Where the rest comes from.
-    pub fetch: Fetch,
+    /// What the rest is.
+    pub options: Options,
 }
 
 /// An agent, as far as its image is concerned.
@@ -119,21 +115,29 @@ pub struct Listed {
 /// [`Error`]; nothing has changed then.
 pub fn build_base(engine: &Engine, wanted: &Wanted, progress: &dyn Progress) -> Result<Built, Error> {
     let machine = machine(engine)?;
-    let cli = wanted.cli.clone().map(|path| if path.is_dir() { path.join("claude") } else { path });
-    let base = BaseImage {
-        runner: find_runner(wanted.runner.as_deref(), machine)?,
-        cli,
-        base: wanted.base.clone(),
-        fetch: wanted.fetch.clone(),
-    };
+    let base = BaseImage { runner: find_runner(wanted.runner.as_deref(), machine)?, options: wanted.options.clone() };
     timed(engine, OWN, progress, |watch| engine.build_base(&base, watch))
+}
+
+/// The options with which these images were built: those that the image all agents can be started from remembers, be it
+/// the configured one or Hearth's own.
+#[must_use]
+pub fn remembered(images: &[Image], configured: Option<&str>) -> Options {
+    let named = |name: &str| images.iter().find(|image| image.names.iter().any(|known| known == name));
+    let found = configured.and_then(named).or_else(|| named(OWN));
+    found.map(|image| image.options.clone()).unwrap_or_default()
 }
 
 /// Builds the image of an agent with packages. Incarnations that run keep theirs.
 ///
 /// # Errors
 /// [`Error`]; nothing has changed then.
-pub fn build_for(engine: &Engine, agent: &Agent<'_>, fetch: &Fetch, progress: &dyn Progress) -> Result<Built, Error> {
+pub fn build_for(
+    engine: &Engine,
+    agent: &Agent<'_>,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Built, Error> {
     let name = agent.image();
     let wanted = AgentImage {
         image: &name,
@@ -142,7 +146,7 @@ pub fn build_for(engine: &Engine, agent: &Agent<'_>, fetch: &Fetch, progress: &d
         folder: agent.folder,
         packages: &agent.settings.packages,
     };
-    timed(engine, &name, progress, |watch| engine.build_agent(&wanted, fetch, watch))
+    timed(engine, &name, progress, |watch| engine.build_agent(&wanted, options, watch))
 }
 
 /// The images that these agents need, and those that they needed once.
@@ -260,7 +264,7 @@ fn candidates(program: &Path, machine: Machine) -> Vec<PathBuf> {
 }
 
 /// Ends what takes too long.
-pub(super) struct Limit<'a> {
+pub struct Limit<'a> {
     clock: Clock,
     most: Duration,
     progress: Option<&'a dyn Progress>,
@@ -272,7 +276,8 @@ impl<'a> Limit<'a> {
     }
 
     /// For short questions.
-    pub(super) fn quiet() -> Self {
+    #[must_use]
+    pub fn quiet() -> Self {
         Self::new(ANSWER, None)
     }
 
@@ -300,7 +305,16 @@ mod tests {
     fn image(name: &str, digest: Option<&str>) -> Image {
         let names = vec![name.to_owned()];
         let digest = digest.map(str::to_owned);
-        Image { names, id: name.to_owned(), bytes: 1, created: 0, version: None, digest, agent: None }
+        Image {
+            names,
+            id: name.to_owned(),
+            bytes: 1,
+            created: 0,
+            version: None,
+            digest,
+            agent: None,
+            options: Options::default(),
+        }
     }
 
     #[test]

@@ -12,10 +12,11 @@ use super::files::Files;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
 use super::typing::Typing;
+use crate::clock::Clock;
 use crate::config::{Machine, Paths};
 use crate::contracts::home::{self, Place, Wanted};
 use crate::engine::commit::Engine;
-use crate::mailbox::{Error, Mailboxes, Watcher};
+use crate::mailbox::{Budget, Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
@@ -56,6 +57,8 @@ pub(super) struct Mailroom {
     to_collect: Mutex<HashSet<SessionId>>,
     /// What was observed since the last tick.
     observed: Mutex<Vec<Observation>>,
+    /// What agents may still say outside of answers.
+    budgets: Mutex<HashMap<SessionId, Budget>>,
     /// What each agent did without when it last started.
     left_out: Mutex<HashMap<String, Vec<String>>>,
     around: Around,
@@ -78,6 +81,8 @@ pub(super) struct Around {
     pub(super) stop: Arc<Stop>,
     /// Who hears that agents do something.
     pub(super) typing: Arc<Typing>,
+    /// What time it is.
+    pub(super) clock: Clock,
 }
 
 impl Mailroom {
@@ -94,6 +99,7 @@ impl Mailroom {
             live: Mutex::default(),
             to_collect: Mutex::default(),
             observed: Mutex::default(),
+            budgets: Mutex::default(),
             left_out: Mutex::default(),
             around,
             paths: paths.clone(),
@@ -336,10 +342,16 @@ impl Mailroom {
     /// Reads a mailbox and waits until the engine has taken in what was found, so that the next look does not find the
     /// same again.
     fn collect(&self, session: SessionId, closes: Option<u32>) -> Result<(), Error> {
+        let now = self.around.clock.now().awake;
+        let allowed = lock(&self.budgets).entry(session).or_insert_with(|| Budget::new(now)).left(now);
         let collected = match closes {
-            None => self.mailboxes.collect(session)?,
-            Some(number) => self.mailboxes.collect_rest(session, number)?,
+            None => self.mailboxes.collect(session, allowed)?,
+            Some(number) => self.mailboxes.collect_rest(session, number, allowed)?,
         };
+        let spent = (collected.said, collected.left_out);
+        if lock(&self.budgets).get_mut(&session).is_some_and(|budget| budget.spend(spent)) {
+            tracing::warn!(%session, "an agent says more than is taken in; `hearth sessions show` has the reason");
+        }
         for fault in &collected.faults {
             tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
         }

@@ -31,6 +31,8 @@ mod desk;
 mod door;
 mod drain;
 pub mod files;
+mod folders;
+mod groups;
 pub mod image;
 mod inbox;
 mod mailroom;
@@ -39,6 +41,7 @@ mod reconcile;
 mod runtime;
 pub mod selftest;
 pub mod setup;
+mod skips;
 mod stop;
 mod switchboard;
 mod ticks;
@@ -49,16 +52,18 @@ mod typing;
 pub use builds::BuildStatus;
 use builds::Builds;
 use files::{Fates, Files, Removals, Remover};
+use groups::Groups;
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
 use perform::World;
 use runtime::Chosen;
+use skips::Skips;
 use stop::{Needed, Stop};
 use switchboard::Switchboard;
 use typing::Typing;
 
 pub use drain::Waiting;
-pub use runtime::rehearse;
+pub use runtime::{rehearse, unused_image};
 pub use switchboard::LineStatus;
 
 /// Inputs of one commit.
@@ -173,6 +178,7 @@ impl Daemon {
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
             typing: Arc::clone(&typing),
+            clock: clock.clone(),
         };
         let mailroom = Mailroom::open(paths, &files, &install, around)?;
         let outcomes = Arc::clone(&inbox);
@@ -215,6 +221,7 @@ impl Daemon {
         typing.run(&switchboard)?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
+        daemon.look_at_folders();
         ticks::start(&daemon)?;
         switchboard.connect_all()?;
         Ok(daemon)
@@ -222,12 +229,15 @@ impl Daemon {
 
     fn start_engine(self: &Arc<Self>, removals: Removals) -> Result<(), Error> {
         let daemon = Arc::clone(self);
+        let skips = Arc::new(Skips::start(&self.paths, (&self.inbox, &self.engine), &self.stop)?);
         let world = World {
             mailroom: Arc::clone(&self.mailroom),
             runtime: Arc::clone(&self.runtime),
             switchboard: Arc::clone(&self.switchboard),
             removals,
+            skips: Arc::clone(&skips),
             typing: Arc::clone(&self.typing),
+            groups: self.start_groups(skips)?,
             stop: Arc::clone(&self.stop),
             engine: Arc::clone(&self.engine),
             inbox: Arc::clone(&self.inbox),
@@ -276,6 +286,17 @@ impl Daemon {
         let entropy = clock::random().map_err(|error| Error::Entropy(error).to_string())?;
         let done = self.engine.commit(group, self.clock.now(), entropy);
         done.map_err(|error| format!("the store failed: {error}"))
+    }
+
+    fn start_groups(&self, skips: Arc<Skips>) -> Result<Groups, Error> {
+        Groups::start(groups::Around {
+            inbox: Arc::clone(&self.inbox),
+            engine: Arc::clone(&self.engine),
+            stop: Arc::clone(&self.stop),
+            clock: self.clock.clone(),
+            paths: self.paths.clone(),
+            skips,
+        })
     }
 
     fn start_builds(&self, install: String) -> Result<(), Error> {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::crash;
 use super::files::Removals;
+use super::groups::Groups;
 use super::inbox::{Inbox, Item};
 use super::mailroom::{Job, Mailroom};
+use super::skips::Skips;
 use super::stop::Stop;
 use super::switchboard::Switchboard;
 use super::typing::Typing;
@@ -25,12 +27,16 @@ pub(super) struct World {
     pub(super) switchboard: Arc<Switchboard>,
     /// Where files go that nobody needs any more.
     pub(super) removals: Removals,
+    /// Who looks for skip summaries.
+    pub(super) skips: Arc<Skips>,
     /// Who is shown to be at work.
     pub(super) typing: Arc<Typing>,
     /// Whether anything new may be begun.
     pub(super) stop: Arc<Stop>,
     /// The store, for reading.
     pub(super) engine: Arc<Engine>,
+    /// Session state of agent groups.
+    pub(super) groups: Groups,
     /// Where outcomes go.
     pub(super) inbox: Arc<Inbox>,
 }
@@ -77,6 +83,9 @@ impl World {
             Effect::Reconnect(channel) => self.switchboard.reconnect(&channel),
             Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
             Effect::Unneeded(files) => self.removals.forget(files),
+            Effect::LookForSkips(agent, folder, after) => self.skips.look(agent, folder, after),
+            Effect::RemoveSkip { folder, skill, digest } => self.skips.remove(folder, skill, digest),
+            Effect::ShareState(agent) => self.groups.share(agent),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }
     }

@@ -39,6 +39,9 @@ pub(super) struct Chosen {
 /// [`Error::NoContainers`] if containers were asked for and cannot be had: nothing else is taken instead of them.
 pub(super) fn choose(around: &Around<'_>, events: Events) -> Result<Chosen, Error> {
     let (kind, why) = decide((around.asked, around.settings.runtime), || containers(around.settings))?;
+    if let (RuntimeKind::Process, None, Some(image)) = (kind, around.asked, unused_image(around.settings)) {
+        tracing::warn!(image, "agents run as processes although an image is configured");
+    }
     let runtime = match kind {
         RuntimeKind::Process => process(around.paths, events)?,
         RuntimeKind::Podman => containers_of(around.install, events)?,
@@ -52,6 +55,12 @@ pub(super) fn choose(around: &Around<'_>, events: Events) -> Result<Chosen, Erro
 /// As a start would fail.
 pub fn rehearse(settings: &Settings) -> Result<(RuntimeKind, String), Error> {
     decide((None, settings.runtime), || containers(settings))
+}
+
+/// The image that is configured for containers, where processes may be taken instead of them.
+#[must_use]
+pub fn unused_image(settings: &Settings) -> Option<&str> {
+    settings.image.as_deref().filter(|_| settings.runtime.is_none())
 }
 
 /// Whether containers can be had, with their socket and image for people, or why not: to be read after "because".

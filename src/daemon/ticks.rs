@@ -62,6 +62,7 @@ impl Daemon {
         if let Err(error) = cleared {
             tracing::warn!(%error, "the store could not be tidied");
         }
+        self.look_at_folders();
         if let Some(zone) = self.mailroom.look_at_zone() {
             tracing::info!("the machine is in the zone {zone} now");
             self.engine.move_to(zone);

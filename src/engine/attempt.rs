@@ -1,6 +1,6 @@
 //! Attempts to deliver: the start of one is committed before the channel hears of it.
 
-use super::{Cx, Result, cards, channels, deliver, outbox};
+use super::{Cx, Result, cards, channels, deliver, outbox, skips};
 use crate::model::channel::OnUncertain;
 use crate::model::delivery::{Act, Author, Delivery, DeliveryAct, OutState, Outbound, Said};
 use crate::model::effect::Effect;
@@ -108,6 +108,7 @@ fn end(
         cx.db.lanes.delete(txn, &(channel, chat, thread, id))?;
     }
     cards::settled(cx, txn, (id, &outbound), effects)?;
+    skips::settled(cx, txn, (id, &outbound), effects)?;
     Ok(outbound)
 }
 

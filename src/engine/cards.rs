@@ -129,6 +129,8 @@ pub(super) fn settled(
     match matter {
         Matter::Approval(approval) => approvals::card_settled(cx, txn, (approval, id), outcome),
         Matter::Question(question) => requests::card_settled(cx, txn, (question, id), outcome, effects),
+        // Whether it was asked or only told, the end of its message is heard by itself.
+        Matter::Skip(_) => Ok(()),
     }
 }
 

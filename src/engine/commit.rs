@@ -8,7 +8,7 @@ use super::ahead::ahead;
 use super::entropy::Entropy;
 use super::pattern::Patterns;
 use super::steady::Steady;
-use super::{Applied, Careful, Cx, apply};
+use super::{Applied, Careful, Cx, apply, workspaces};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::task::TaskCommand;
@@ -189,7 +189,7 @@ impl Engine {
     fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
         let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
-        let refused = matches!(applied.reply, crate::model::report::Reply::Refused(_));
+        let refused = applied.reply.is_refusal();
         if one.dry_run {
             applied.effects.clear();
         }
@@ -248,7 +248,8 @@ impl Undo {
 
 /// Whether an input may well answer with a refusal, which undoes what it did.
 fn may_be_refused(input: &Input, no_room: bool) -> bool {
-    matches!(input, Input::Configure(_) | Input::Task(_)) || (no_room && is_new_work(input))
+    let may = matches!(input, Input::Configure(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_));
+    may || (no_room && is_new_work(input))
 }
 
 /// What also begins the work whose time has come, if there is room.
@@ -262,6 +263,7 @@ fn is_new_work(input: &Input) -> bool {
         Input::Inbound(_) => true,
         Input::Configure(configure) => !configure.may_make_room(),
         Input::Task(command) => matches!(command, TaskCommand::Add(_) | TaskCommand::Set(..) | TaskCommand::Run(_)),
+        Input::Workspace(input) => workspaces::is_new_work(input),
         Input::Start
         | Input::Collected(_)
         | Input::Runtime(_)
@@ -273,6 +275,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::DirectOpened(..)
         | Input::Sweep(_)
         | Input::Clock(_)
+        | Input::Group(..)
         | Input::Continue(_) => false,
     }
 }

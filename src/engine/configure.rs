@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, open, pattern, people, renew, restart, retention, rights,
-    schedule, spec, threads, wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, open, pattern, people, renew, restart, retention,
+    rights, schedule, spec, threads, wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;

@@ -3,7 +3,8 @@
 use super::again::FailedTurn;
 use super::outbox::Accepted;
 use super::{
-    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, starts, wake,
+    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, skips,
+    starts, wake,
 };
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -28,6 +29,9 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
     let over = intake.over;
     if !over.is_empty() || !intake.used.is_empty() {
         effects.push(Effect::Discard(Discard { session, seqs: over.clone(), agent_files: intake.used }));
+    }
+    if intake.ended || collection.closes.is_some() {
+        skips::look_after(cx, txn, (session, row.agent), &mut effects)?;
     }
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,

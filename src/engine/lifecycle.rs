@@ -137,11 +137,11 @@ pub(super) fn close(
         effects.push(Effect::CollectRest(session, number));
         return Ok(());
     }
-    let idle = incarnation.claimed && incarnation.stopped_for == Some(StopReason::Ceiling);
     if starts::decide_failed(&incarnation, &exit, cx.policy, cx.now.awake) && lost == Loss::Own {
         starts::failed(cx, txn, (session, &end), effects)?;
-    } else if lost == Loss::Own && !worked_on && !idle {
-        // It lived and never began with what waited for it: that counts as a try, or it would start for ever.
+    } else if lost == Loss::Own && !worked_on && (unfinished || !incarnation.claimed) {
+        // It lived and never began with what waited for it: that counts as a try, or it would start for ever. What came to
+        // one that had ended all it began, just as it died, is for the next one as if it had come a moment later.
         for (_, message) in cx.db.ready.collect_prefix(txn, &session, limit)? {
             give_back(cx, txn, (message, number), (lost, &end), effects)?;
         }

@@ -34,6 +34,7 @@ mod engage;
 pub mod entropy;
 mod export;
 mod gate;
+mod group;
 mod ingest;
 mod journal;
 mod json;
@@ -59,6 +60,7 @@ mod route;
 mod scene;
 mod schedule;
 mod sessions;
+mod skips;
 mod spec;
 mod start;
 mod starts;
@@ -69,6 +71,7 @@ mod threads;
 mod users;
 mod wake;
 mod wirings;
+pub mod workspaces;
 
 pub use peek::peek;
 
@@ -179,7 +182,9 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
                 Err(why) => Applied::refused("invalid", why),
             })
         }
+        Input::Workspace(input) => workspaces::workspace(cx, txn, input),
         Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
+        Input::Group(agent, happened) => group::apply(cx, txn, *agent, happened),
         Input::Continue(rest) => remove::go_on(cx, txn, *rest),
     }
 }

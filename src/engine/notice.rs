@@ -150,17 +150,24 @@ fn leave(
 
 /// Says something on the owner's terminal, if there ever was one.
 pub(super) fn tell_owner(cx: &Cx<'_>, txn: &mut Write<'_>, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
-    let Ok(terminal) = ChannelName::new(OWNER_CHANNEL) else { return Ok(()) };
+    match owner(cx, txn)? {
+        Some(to) => say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The owner's terminal, if there ever was one.
+pub(super) fn owner(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Option<Address>> {
+    let Ok(terminal) = ChannelName::new(OWNER_CHANNEL) else { return Ok(None) };
     let terminal = ForeignKey::of(&terminal);
     for (_, chat) in cx.db.chats_by_address.collect_prefix(txn, &terminal, TERMINALS_MAX)? {
         let chat = cx.db.chats.require(txn, &chat)?;
         // What is said to one person alone is not said to whoever sits at the terminal.
         if !chat.platform_id.as_str().starts_with('@') {
-            let to = Address { channel: chat.channel, platform_id: chat.platform_id, thread: None };
-            return say_to(cx, txn, (to, None), text.to_owned(), effects).map(drop);
+            return Ok(Some(Address { channel: chat.channel, platform_id: chat.platform_id, thread: None }));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Something Hearth says, not stored yet.

@@ -1,7 +1,7 @@
 //! Removal and other work that is too large for one transaction: it goes on in further inputs, and every start and sweep
 //! resumes it.
 
-use super::{Applied, Cx, Result, context, messages, schedule, sessions};
+use super::{Applied, Cx, Result, context, messages, schedule, sessions, workspaces};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::input::Continuation;
@@ -14,6 +14,7 @@ pub(super) fn go_on(cx: &Cx<'_>, txn: &mut Write<'_>, rest: Continuation) -> Res
     let mut effects = Vec::new();
     match rest {
         Continuation::DropMessagesOf(agent) => drop_messages(cx, txn, agent, &mut effects)?,
+        Continuation::PurgeSession(session) => workspaces::go_on_purging(cx, txn, session, &mut effects)?,
         Continuation::CapContext(session, last) => context::cap(cx, txn, (session, last), &mut effects)?,
     }
     Ok(Applied::done(effects))

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::messages::{Removed, remove_files};
-use super::{Cx, Result, cards, readable, schedule};
+use super::{Cx, Result, cards, readable, schedule, workspaces};
 use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
@@ -77,7 +77,7 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some of one kind; how many.
 type Part = fn(&Cx<'_>, &mut Write<'_>, &Retention, &mut Vec<Effect>) -> Result<usize>;
 
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("journal entries", journal),
     ("refusals", drops),
     ("decisions", decisions),
@@ -88,6 +88,7 @@ const PARTS: [(&str, Part); 10] = [
     ("messages' texts", bodies),
     ("sent messages", outbound),
     ("remembered ids", seen),
+    ("sessions in the trash", trash),
 ];
 
 fn journal(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
@@ -105,6 +106,11 @@ fn journal(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<
         }
     }
     Ok(cx.policy.retention_rows)
+}
+
+/// Sessions of workspaces that were in the trash for long enough.
+fn trash(cx: &Cx<'_>, txn: &mut Write<'_>, _: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
+    workspaces::sweep_trash(cx, txn)
 }
 
 fn drops(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {

@@ -1,12 +1,12 @@
 //! Sessions: found by their route, made when there is none, kept in the workspace of their agent.
 
-use super::{Cx, Result};
+use super::{Cx, Result, workspaces};
 use crate::model::address::Address;
 use crate::model::entity::{Folder, SessionMode};
 use crate::model::id::{AgentId, ChatId, SessionId};
 use crate::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
-use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
-use crate::state::{self, Digest, RouteKey, Write};
+use crate::model::workspace::{Fingerprint, Workspace};
+use crate::state::{self, RouteKey, Write};
 
 /// The session of an agent for a route when a message arrives for it: its last number is the message's. It is made if
 /// there is none; answers of a new one go to the chat it begins in, and to its thread only if that is all it is about.
@@ -192,10 +192,11 @@ pub(super) fn make_workspace(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, f
     path.push(b'/');
     path.extend_from_slice(folder.as_str().as_bytes());
     let fingerprint = Fingerprint::of_path(&path);
-    let key = free_key(cx, txn, fingerprint)?;
+    let key = workspaces::free_key(cx, txn, fingerprint)?;
     let workspace = Workspace {
         path: format!("groups/{folder}").into_bytes(),
         former_paths: Vec::new(),
+        aliases: Vec::new(),
         agent: Some(agent),
         witness: None,
         project: None,
@@ -203,21 +204,8 @@ pub(super) fn make_workspace(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, f
         current: None,
         created: cx.now.wall,
     };
-    let (fingerprint, discriminator) = key;
-    cx.db.workspaces_by_path.put(txn, &(Digest::of(&workspace.path), fingerprint, discriminator), &())?;
-    cx.db.workspaces.put(txn, &key, &workspace)?;
+    workspaces::stored(cx, txn, key, (None, &workspace))?;
     cx.db.workspaces_by_agent.put(txn, &agent, &key)
-}
-
-fn free_key(cx: &Cx<'_>, txn: &Write<'_>, fingerprint: Fingerprint) -> Result<WorkspaceKey> {
-    for number in 0..=u16::MAX {
-        let key = (fingerprint, Discriminator(number));
-        if cx.db.workspaces.get(txn, &key)?.is_none() {
-            return Ok(key);
-        }
-    }
-    // Every discriminator of this fingerprint is taken: 65,536 workspaces collide.
-    Err(state::Error::Exists { table: "workspaces", key: format!("{fingerprint} with every discriminator") })
 }
 
 #[cfg(test)]

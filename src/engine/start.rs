@@ -1,6 +1,6 @@
 //! The start of a daemon: what an earlier one left is looked for, then swept.
 
-use super::{Applied, Cx, Result, renew, schedule, sweep, threads};
+use super::{Applied, Cx, Result, renew, schedule, skips, sweep, threads};
 use crate::model::effect::Effect;
 use crate::model::incarnation::Phase;
 use crate::state::Write;
@@ -26,6 +26,7 @@ pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
         })?;
     }
     threads::subscribe_again(cx, txn, &mut effects)?;
+    skips::look_everywhere(cx, txn, &mut effects)?;
     // The clock may have been set back, or the machine moved, while nothing ran.
     schedule::renew_all(cx, txn)?;
     let mut swept = sweep::sweep(cx, txn, &[])?;

@@ -2,8 +2,8 @@
 
 use super::stuck::{self, Verdict};
 use super::{
-    Applied, Cx, Result, approvals, deliver, lifecycle, messages, outbox, places, remove, requests, retention,
-    schedule, threads, wake,
+    Applied, Cx, Result, approvals, deliver, group, lifecycle, messages, outbox, places, remove, requests, retention,
+    schedule, skips, threads, wake,
 };
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
@@ -32,7 +32,9 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
         requests::replies::again,
         ripen_outbound,
         attempt_again,
+        group::due,
         threads::expire,
+        skips::due,
         remove::resume,
     ];
     for part in parts {

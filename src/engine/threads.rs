@@ -10,6 +10,7 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Folder, Wiring};
+use crate::model::group::{FieldName, StatePart};
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::report::Action;
@@ -136,6 +137,9 @@ pub(super) fn sticks(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Add
 /// Whether a thread, or the chat it is in, is muted for an agent.
 pub(super) fn is_muted(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
     // Almost nobody mutes anything: the number of rows is known without a look at them.
+    if !cx.db.state_mutes.is_empty(txn)? && is_muted_within(cx, txn, agent, address)? {
+        return Ok(true);
+    }
     if cx.db.mutes.is_empty(txn)? {
         return Ok(false);
     }
@@ -147,6 +151,38 @@ pub(super) fn is_muted(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &A
         }
     }
     Ok(false)
+}
+
+/// The same by the agent's session state, where a program within its group muted it.
+fn is_muted_within(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
+    for spelling in spellings(address) {
+        let name = FieldName::of(&spelling);
+        let key = ForeignKey::of(&name);
+        if !cx.db.state_mutes.contains(txn, &(agent, key.clone()))? {
+            continue;
+        }
+        // A key may hold only a digest of the name.
+        let field = readable(cx.db.state_fields.get(txn, &(agent, StatePart::Muted, key)))?;
+        if field.is_some_and(|field| field.name == name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// How programs within agent groups may call a thread: by its id alone, or after its chat, the chat's channel before it or
+/// not; `:` and `/` both part them. A chat without a thread is all of it.
+fn spellings(address: &Address) -> Vec<String> {
+    let (channel, chat) = (address.channel.as_str(), address.platform_id.as_str());
+    let mut all = Vec::with_capacity(8);
+    if let Some(thread) = &address.thread {
+        let thread = thread.as_str();
+        all.push(thread.to_owned());
+        all.extend([format!("{chat}:{thread}"), format!("{chat}/{thread}")]);
+        all.extend([format!("{channel}:{chat}:{thread}"), format!("{channel}/{chat}/{thread}")]);
+    }
+    all.extend([chat.to_owned(), format!("{channel}:{chat}"), format!("{channel}/{chat}")]);
+    all
 }
 
 /// Removes what has lapsed; the cost is that of what there is to remove.
@@ -264,4 +300,32 @@ fn place(Address { channel, platform_id, thread }: &Address) -> String {
 
 fn entity(what: &str, folder: &Folder, address: &Address) -> String {
     format!("{what} {} of {folder}", place(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_several_names() {
+        let address = |thread: Option<&str>| Address {
+            channel: ChannelName::new("telegram").unwrap(),
+            platform_id: ForeignId::new("chat", "-100:5").unwrap(),
+            thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
+        };
+        assert_eq!(spellings(&address(None)), ["-100:5", "telegram:-100:5", "telegram/-100:5"]);
+        assert_eq!(
+            spellings(&address(Some("42"))),
+            [
+                "42",
+                "-100:5:42",
+                "-100:5/42",
+                "telegram:-100:5:42",
+                "telegram/-100:5/42",
+                "-100:5",
+                "telegram:-100:5",
+                "telegram/-100:5",
+            ]
+        );
+    }
 }

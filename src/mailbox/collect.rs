@@ -10,11 +10,13 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use hearth_wire::{ACK_DIR, Ack, AckName, AckStatus, FILES_DIR, OUT_DIR, OutId, is_temporary, limits};
+use hearth_wire::{ACK_DIR, Ack, AckName, AckStatus, FILES_DIR, OUT_DIR, OutId, limits};
 
 use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
 
 use super::blobs::Blobs;
+use super::budget::MOST;
+use super::clean::{clean, is_unfinished};
 use super::dir::{Dir, Look};
 use super::error::Error;
 use super::keep::{self, Kept};
@@ -34,8 +36,6 @@ const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 const ANSWERS: usize = 100;
 /// Bytes that one look reads of answers that are not due yet.
 const WAITING_BYTES: u64 = 64 * 1024 * 1024;
-/// Steps that one look spends on deleting.
-const TRASH_STEPS: usize = 50_000;
 
 /// What one look found.
 #[derive(Debug)]
@@ -46,20 +46,28 @@ pub struct Collected {
     pub more: bool,
     /// A directory has more entries than one look takes into account, which a sane agent never causes.
     pub crowded: bool,
+    /// Things said outside of answers, and leftovers, that were taken in: each is a row of the store.
+    pub said: u32,
+    /// Such things that were left out because there were too many.
+    pub left_out: u32,
     /// Files that the machine could not read or copy now; they stay where they are for the next look.
     pub faults: Vec<Error>,
 }
 
 /// Reads what a live session wrote.
-pub(super) fn collect(mailbox: &Mailbox, blobs: &Blobs) -> Result<Collected, Error> {
-    Collector::new(mailbox, blobs, None).run()
+pub(super) fn collect(mailbox: &Mailbox, blobs: &Blobs, allowed: u32) -> Result<Collected, Error> {
+    Collector::new(mailbox, (blobs, allowed), None).run()
 }
 
 /// Reads everything an incarnation left behind. Closes it when nothing is left for another look.
-pub(super) fn collect_rest(mailbox: &Mailbox, blobs: &Blobs, incarnation: u32) -> Result<Collected, Error> {
+pub(super) fn collect_rest(
+    mailbox: &Mailbox,
+    blobs: &Blobs,
+    (incarnation, allowed): (u32, u32),
+) -> Result<Collected, Error> {
     // An effect may come late: what the next incarnation is writing is none of its business then.
     let stale = mailbox.incarnation()?.is_some_and(|current| current > incarnation);
-    Collector::new(mailbox, blobs, Some(Gone { incarnation, stale })).run()
+    Collector::new(mailbox, (blobs, allowed), Some(Gone { incarnation, stale })).run()
 }
 
 /// An incarnation that does not write any more.
@@ -101,6 +109,11 @@ struct Collector<'a> {
     mailbox: &'a Mailbox,
     blobs: &'a Blobs,
     gone: Option<Gone>,
+    /// Things that may still be said outside of answers.
+    allowed: u32,
+    /// Files of what was said beyond that.
+    left_out: Vec<String>,
+    left_out_count: u32,
     refused: Vec<Found>,
     claims: Vec<Found>,
     said: Vec<(u64, Found)>,
@@ -121,11 +134,14 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(mailbox: &'a Mailbox, blobs: &'a Blobs, gone: Option<Gone>) -> Self {
+    fn new(mailbox: &'a Mailbox, (blobs, allowed): (&'a Blobs, u32), gone: Option<Gone>) -> Self {
         Self {
             mailbox,
             blobs,
             gone,
+            allowed,
+            left_out: Vec::new(),
+            left_out_count: 0,
             refused: Vec::new(),
             claims: Vec::new(),
             said: Vec::new(),
@@ -239,6 +255,9 @@ impl<'a> Collector<'a> {
     fn unnamed(&mut self, id: &OutId, said: Said, bytes: usize) {
         match self.gone {
             Some(gone) if said.incarnation <= gone.incarnation => {
+                if !self.may_say(id, bytes) {
+                    return;
+                }
                 self.room.take(1, bytes);
                 let files = self.files_of(id);
                 self.leftovers.push((said.number, Found { record: Record::Leftover(said), files }));
@@ -257,8 +276,24 @@ impl<'a> Collector<'a> {
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes as u64);
     }
 
+    /// Whether one thing more may be said; if not, its files go all the same.
+    fn may_say(&mut self, id: &OutId, bytes: usize) -> bool {
+        if self.allowed == 0 {
+            self.room.take(0, bytes);
+            let files = self.files_of(id);
+            self.left_out.extend(files);
+            self.left_out_count = self.left_out_count.saturating_add(1);
+            return false;
+        }
+        self.allowed -= 1;
+        true
+    }
+
     /// Takes in something said at once.
     fn say(&mut self, id: &OutId, parsed: Parsed, bytes: usize) {
+        if !self.may_say(id, bytes) {
+            return;
+        }
         match self.keep(id, parsed) {
             Ok(said) => {
                 self.room.take(1, bytes);
@@ -425,7 +460,13 @@ impl<'a> Collector<'a> {
     fn finish(mut self) -> Collected {
         self.said.sort_by_key(|(number, _)| *number);
         self.leftovers.sort_by_key(|(number, _)| *number);
+        let said = self.said.len() + self.leftovers.len();
         let mut found = self.refused;
+        if self.left_out_count > 0 {
+            let reason =
+                format!("more than {MOST} things were said at once; what was said beyond that is not taken in");
+            found.push(Found { record: Record::Unreadable { file: OUT_DIR.to_owned(), reason }, files: self.left_out });
+        }
         found.append(&mut self.claims);
         found.extend(self.said.into_iter().map(|(_, found)| found));
         found.append(&mut self.ends);
@@ -439,6 +480,8 @@ impl<'a> Collector<'a> {
         Collected {
             more: !self.complete && (self.removed || !found.is_empty()),
             crowded: self.crowded,
+            said: u32::try_from(said).unwrap_or(u32::MAX),
+            left_out: self.left_out_count,
             faults: self.faults,
             collection: Collection {
                 session: self.mailbox.session,
@@ -447,29 +490,4 @@ impl<'a> Collector<'a> {
             },
         }
     }
-}
-
-/// Whether a name is one under which something is still being written.
-fn is_unfinished(name: &OsStr) -> bool {
-    is_temporary(&name.to_string_lossy())
-}
-
-/// Removes what nobody counts on any more: files without an answer, copies without an end.
-fn clean(mailbox: &Mailbox, found: &[Found]) -> Result<(), Error> {
-    let taken: BTreeSet<&str> = found.iter().flat_map(|found| &found.files).map(String::as_str).collect();
-    let directory = format!("{OUT_DIR}/{FILES_DIR}");
-    if let Look::Found(files) = mailbox.agent.dir(&directory)? {
-        for name in files.list(ENTRIES)?.names {
-            if !taken.contains(format!("{directory}/{}", text::escape(&name)).as_str()) {
-                mailbox.trash.take(&files, &name)?;
-            }
-        }
-    }
-    for name in mailbox.agent.list(ENTRIES)?.names {
-        if is_unfinished(&name) {
-            mailbox.trash.take(&mailbox.agent, &name)?;
-        }
-    }
-    keep::clean(mailbox)?;
-    mailbox.trash.empty(TRASH_STEPS).map(drop)
 }

@@ -199,7 +199,6 @@ fn wire_context((session, install): (SessionId, &str), view: &ContextView, timez
         provider: provider(view),
         reply: view.reply.as_ref().map(wire_address),
         destinations: view.destinations.iter().map(destination).collect(),
-        tasks: Vec::new(),
         timezone: timezone.to_owned(),
         limits: hearth_wire::Limits {
             max_prompt_messages: view.settings.max_prompt_messages,

@@ -19,6 +19,8 @@ use crate::model::id::SessionId;
 use crate::model::mailbox::{Collection, Observation};
 
 mod blobs;
+mod budget;
+mod clean;
 mod collect;
 mod dir;
 mod discard;
@@ -38,6 +40,7 @@ mod wish;
 mod tests;
 
 pub use blobs::{Blobs, SHARDS};
+pub use budget::Budget;
 pub use collect::Collected;
 pub use error::Error;
 pub use keep::KeptFiles;
@@ -107,13 +110,14 @@ impl Mailboxes {
         export::texts(about, view, messages)
     }
 
-    /// Reads what a live session wrote: claims, things said at once, ends with their answers, in this order.
+    /// Reads what a live session wrote: claims, things said at once, ends with their answers, in this order. Of things said
+    /// at once `allowed` are taken in; what is beyond that is found as one thing that is refused.
     ///
     /// # Errors
     /// [`Error`] if a directory cannot be read; trouble with single files is in [`Collected::faults`].
-    pub fn collect(&self, session: SessionId) -> Result<Collected, Error> {
+    pub fn collect(&self, session: SessionId, allowed: u32) -> Result<Collected, Error> {
         match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => collect::collect(&mailbox, &self.blobs),
+            Some(mailbox) => collect::collect(&mailbox, &self.blobs, allowed),
             None => Ok(Collected::nothing(session, None)),
         }
     }
@@ -123,9 +127,9 @@ impl Mailboxes {
     ///
     /// # Errors
     /// As for [`Self::collect`].
-    pub fn collect_rest(&self, session: SessionId, incarnation: u32) -> Result<Collected, Error> {
+    pub fn collect_rest(&self, session: SessionId, incarnation: u32, allowed: u32) -> Result<Collected, Error> {
         match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => collect::collect_rest(&mailbox, &self.blobs, incarnation),
+            Some(mailbox) => collect::collect_rest(&mailbox, &self.blobs, (incarnation, allowed)),
             None => Ok(Collected::nothing(session, Some(incarnation))),
         }
     }
@@ -253,7 +257,7 @@ impl Mailboxes {
 impl Collected {
     fn nothing(session: SessionId, closes: Option<u32>) -> Self {
         let collection = Collection { session, found: Vec::new(), closes };
-        Self { collection, more: false, crowded: false, faults: Vec::new() }
+        Self { collection, more: false, crowded: false, said: 0, left_out: 0, faults: Vec::new() }
     }
 }
 

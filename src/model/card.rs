@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::id::{ApprovalId, QuestionId};
+use super::id::{ApprovalId, QuestionId, SkipId};
 
 /// What a card asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -11,6 +11,8 @@ pub enum Matter {
     Approval(ApprovalId),
     /// A question of an agent.
     Question(QuestionId),
+    /// Work that a skill left undone.
+    Skip(SkipId),
 }
 
 impl std::fmt::Display for Matter {
@@ -18,6 +20,7 @@ impl std::fmt::Display for Matter {
         match self {
             Self::Approval(id) => id.fmt(f),
             Self::Question(id) => id.fmt(f),
+            Self::Skip(id) => id.fmt(f),
         }
     }
 }
@@ -27,7 +30,8 @@ impl std::str::FromStr for Matter {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let question = text.parse().map(Self::Question);
-        text.parse().map(Self::Approval).or(question)
+        let skip = text.parse().map(Self::Skip);
+        text.parse().map(Self::Approval).or(question).or(skip)
     }
 }
 

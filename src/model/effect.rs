@@ -6,8 +6,8 @@
 use super::address::{Address, ChannelName, UserId};
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
-use super::entity::{AgentSettings, ProviderKind};
-use super::id::{MessageId, OutboundId, SessionId};
+use super::entity::{AgentSettings, Folder, ProviderKind};
+use super::id::{AgentId, MessageId, OutboundId, SessionId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
@@ -45,6 +45,19 @@ pub enum Effect {
     Release(SessionId, Vec<String>),
     /// Remove files of the store of files that no message needs any more.
     Unneeded(Vec<BlobId>),
+    /// Look for skip summaries in an agent's folder, after a turn of this session if that is why.
+    LookForSkips(AgentId, Folder, Option<SessionId>),
+    /// Remove the summary of a skill from an agent's folder if its file still has this digest.
+    RemoveSkip {
+        /// Whose.
+        folder: Folder,
+        /// Of which skill.
+        skill: String,
+        /// Of which file.
+        digest: BlobId,
+    },
+    /// Let the session-state file of an agent group say what the store says.
+    ShareState(AgentId),
     /// Do the rest of some work.
     Continue(Continuation),
 }

@@ -7,6 +7,8 @@ use super::id::{AgentId, ChatId};
 use super::request::Install;
 use super::time::Timestamp;
 
+pub use super::hold::Hold;
+
 /// Folder of an agent group: its identity for people, and the name of its directory.
 ///
 /// Source: letters, digits, `_` and `-`, first one a letter or digit, at most 64; `global` is reserved in any case.
@@ -235,32 +237,18 @@ pub struct AgentSettings {
     pub skills: Skills,
     /// Zone of its people (IANA); none is the installation's.
     pub timezone: Option<String>,
+    /// What becomes of skips that a retry would likely mend.
+    pub technical_skips: TechnicalSkips,
 }
 
-/// What holds an agent in the process runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// It can touch nothing but its own.
-    Confined,
-    /// It has the rights of the user: the operator said so.
-    Unconfined,
-    /// Nothing confines it, and it does nothing on its own.
-    Harmless,
-    /// It is not started: nothing could confine it, and the operator has not said that it may do without.
-    NeedsUnconfined,
-}
-
-impl Hold {
-    /// For people and programs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Confined => "confined",
-            Self::Unconfined => "unconfined",
-            Self::Harmless => "not needed",
-            Self::NeedsUnconfined => "needs unconfined",
-        }
-    }
+/// What becomes of work that a skill left undone because something was broken for the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum TechnicalSkips {
+    /// People are told.
+    #[default]
+    Tell,
+    /// The next run tries again, and nobody is told unless it fails again and again.
+    Retry,
 }
 
 impl AgentSettings {
@@ -287,6 +275,7 @@ impl AgentSettings {
             limits: Limits { memory: None, cpu: None, pids: None },
             skills: Skills::All,
             timezone: None,
+            technical_skips: TechnicalSkips::Tell,
         }
     }
 

@@ -1,10 +1,10 @@
 //! What lies in an agent group's folder as files of a contract with programs inside and outside: the fields of its
-//! session state, and the skips that its skills report.
+//! session state. The skips that its skills report are in `skip`.
 
 use serde::{Deserialize, Serialize};
 
 use super::content::{BlobId, RawJson};
-use super::id::{OutboundId, SessionId};
+use super::skip::SkipLook;
 use super::time::Timestamp;
 
 /// What is known of an agent group's session-state file.
@@ -12,9 +12,12 @@ use super::time::Timestamp;
 pub struct StateFile {
     /// Digest of the bytes that were last read or written; another digest means that somebody else wrote.
     pub digest: Option<BlobId>,
+    /// Digest of the bytes that Hearth was about to write when it last heard of the file: a file that has it was written
+    /// by Hearth, which died before it could say so.
+    pub writing: Option<BlobId>,
     /// When it was last read or written.
     pub looked: Timestamp,
-    /// Whether fields changed since it was last written.
+    /// Whether it has to be written: what it says is not what the fields say.
     pub dirty: bool,
     /// Why it is left alone, if it is.
     pub trouble: Option<StateTrouble>,
@@ -28,9 +31,13 @@ pub struct StateFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateTrouble {
     /// Its schema is newer than what Hearth knows.
-    Newer(i64),
-    /// Nobody but its owner brings an older one up to date.
-    Older(Option<i64>),
+    Newer(String),
+    /// Its schema is older than what Hearth knows, or it names none: its owner, the program that registers sessions,
+    /// brings it up to date when it next runs.
+    Older,
+    /// It is no JSON object; its bytes were kept under the last name in quarantine, and there was nothing to replace it
+    /// with.
+    Unreadable(String),
     /// Its lock was not to be had in time.
     Locked,
     /// It cannot be read or written: why.
@@ -48,23 +55,83 @@ pub enum StatePart {
     Muted,
 }
 
+/// A name in a session-state file, as it stands there between the quotes: plain ASCII, everything else as `\uXXXX` with
+/// small digits. So a name with half of a surrogate pair, which no text has, is a name like any other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FieldName(String);
+
+impl FieldName {
+    /// The name of a text.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self(ascii(text))
+    }
+
+    /// A name that is written like this already.
+    #[must_use]
+    pub const fn escaped(text: String) -> Self {
+        Self(text)
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text as it stands in an ASCII JSON file between the quotes.
+#[must_use]
+pub fn ascii(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    text.encode_utf16().for_each(|unit| push_unit(&mut escaped, unit));
+    escaped
+}
+
+/// Appends a unit of UTF-16 as an ASCII JSON file has it, halves of surrogate pairs too.
+pub fn push_unit(escaped: &mut String, unit: u16) {
+    match u8::try_from(unit).map(char::from) {
+        Ok('"') => escaped.push_str("\\\""),
+        Ok('\\') => escaped.push_str("\\\\"),
+        Ok('\n') => escaped.push_str("\\n"),
+        Ok('\r') => escaped.push_str("\\r"),
+        Ok('\t') => escaped.push_str("\\t"),
+        Ok('\u{8}') => escaped.push_str("\\b"),
+        Ok('\u{c}') => escaped.push_str("\\f"),
+        Ok(plain @ ' '..='~') => escaped.push(plain),
+        _ => escaped.push_str(&format!("\\u{unit:04x}")),
+    }
+}
+
 /// One field of an agent group's session state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateField {
     /// Its name, complete.
-    pub name: String,
-    /// Its value.
-    pub value: RawJson,
+    pub name: FieldName,
+    /// Its value; none if it was removed and the file may have it still.
+    pub value: Option<RawJson>,
+    /// What the file has if nobody else wrote since Hearth last read or wrote it: one value, or two while it is not known
+    /// whether it was written. None is a file without this field.
+    pub known: Vec<Option<RawJson>>,
     /// Where it stands among the fields.
     pub position: u64,
     /// When it last changed.
     pub changed: Timestamp,
 }
 
+impl StateField {
+    /// Whether it mutes, as an entry of `muted_threads`: every value does but `false` and `null`, which somebody wrote to
+    /// say the opposite.
+    #[must_use]
+    pub fn mutes(&self) -> bool {
+        self.value.as_ref().is_some_and(|value| !matches!(value.as_str().trim(), "false" | "null"))
+    }
+}
+
 /// An id that a skill has seen already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenId {
-    /// The id, complete.
+    /// The id, complete, as it is in the file: mostly a text in quotes.
     pub id: String,
     /// Where it stands among the others: the order in which they came.
     pub position: u64,
@@ -75,74 +142,146 @@ pub struct SeenId {
 /// A message that somebody has begun to answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingResponse {
-    /// Id of the message, complete.
+    /// Id of the message, complete; the whole entry if it names none.
     pub message: String,
     /// The entry as it is in the file.
     pub value: RawJson,
     /// Where it stands among the others.
     pub position: u64,
-    /// When Hearth first saw it: its age counts from then, whatever the entry says.
+    /// Since when it waits: as the entry says, but never in the future, else when Hearth first saw it.
     pub since: Timestamp,
-    /// When it counts as stale.
+    /// When something has to be done about it.
     pub due: Timestamp,
+    /// Whether it waits still. One that is over is kept for a while: a file that has it again word for word was written
+    /// by somebody who did not know.
+    pub state: PendingState,
 }
 
-/// A skip that a skill reported.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkipSummary {
-    /// Whose.
-    pub agent: super::id::AgentId,
-    /// The skill, `tessl__<name>`; also in the file's name.
-    pub skill: String,
-    /// The session in whose turn it appeared, if one was at work.
-    pub session: Option<SessionId>,
-    /// Which step was skipped.
-    pub step: SkipStep,
-    /// Why, in one line.
-    pub reason: String,
-    /// What was skipped.
-    pub items: Vec<String>,
-    /// Whether a retry would likely work, or it was meant.
-    pub kind: SkipKind,
-    /// When, as the skill says.
-    pub occurred: Timestamp,
-    /// Digest of the file.
-    pub digest: BlobId,
-    /// When it was taken in.
-    pub taken: Timestamp,
-    /// What became of it.
-    pub state: SkipState,
-}
-
-/// The step of a skill.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipStep {
-    /// By name.
-    Name(String),
-    /// By number.
-    Number(i64),
-}
-
-/// Why something was skipped.
+/// What became of a message that somebody has begun to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipKind {
-    /// Something was broken for the moment.
-    Technical,
-    /// It was meant to be skipped.
-    Policy,
+pub enum PendingState {
+    /// It waits.
+    Waiting,
+    /// It was cleared by who began it.
+    Cleared,
+    /// It was answered, as Hearth knows.
+    Answered,
+    /// Nobody went on with it: its agent, or its chat, was told.
+    Told,
+    /// Nobody went on with it, and there was nobody to tell.
+    GivenUp,
 }
 
-/// What became of a skip.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipState {
-    /// People were not told yet.
-    Waiting,
-    /// People are told by this message.
-    Surfaced(OutboundId, Timestamp),
-    /// Its file was removed before Hearth told anybody: a skill inside did.
-    Taken(Timestamp),
-    /// It is tried again silently, as the operator wanted.
-    Retried(Timestamp),
-    /// The operator said that it is seen.
-    Acknowledged(Timestamp),
+/// What happens to an agent group's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupInput {
+    /// Somebody holds the lock of the session-state file and has read it.
+    StateRead(StateRead),
+    /// The file was written, and these are its bytes now.
+    StateWritten(BlobId),
+    /// The file cannot be read, written or locked now.
+    StateTrouble(StateTrouble),
+    /// Somebody at Hearth's side changes a field.
+    StateChange(StateChange),
+    /// Somebody looked for skip summaries.
+    Skips(SkipLook),
+}
+
+/// A session-state file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRead {
+    /// Digest of its bytes; none if there is no file.
+    pub digest: Option<BlobId>,
+    /// What it says.
+    pub content: StateContent,
+}
+
+/// What a session-state file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateContent {
+    /// The same as when it was last read or written.
+    Same,
+    /// There is none.
+    Absent,
+    /// These fields.
+    Fields(StateDocument),
+    /// Nothing that can be read: why, and the name of the copy that was made of it.
+    Unreadable(String, String),
+    /// Something that Hearth must not touch.
+    Refused(StateTrouble),
+}
+
+/// The fields of a session-state file of the version that Hearth knows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StateDocument {
+    /// In order; the fields of `sessions` and `muted_threads` come after the field that they are in, which then is `{}`.
+    pub fields: Vec<DocumentField>,
+    /// What is in `seen_email_ids` that the store does not have yet, in order, a part of it if there is much.
+    pub new_ids: Vec<String>,
+    /// How many different ids are in `seen_email_ids`.
+    pub ids: u64,
+    /// The message that somebody has begun to answer.
+    pub pending: Option<DocumentPending>,
+}
+
+/// One field of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentField {
+    /// Which object it is in.
+    pub part: StatePart,
+    /// Its name.
+    pub name: FieldName,
+    /// Its value.
+    pub value: RawJson,
+}
+
+/// `pending_response` of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentPending {
+    /// Id of the message; the whole entry if it names none.
+    pub message: String,
+    /// The entry.
+    pub value: RawJson,
+    /// When it was written, as it says, if it says so in UTC.
+    pub reacted: Option<Timestamp>,
+}
+
+/// What Hearth's side does to an agent group's session state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateChange {
+    /// Mutes a thread, with whatever value, or ends that.
+    Mute(FieldName, Option<RawJson>),
+    /// Notes ids that were seen, as JSON.
+    See(Vec<String>),
+    /// Somebody begins to answer a message.
+    Begin(DocumentPending),
+    /// Somebody has answered it; nothing happens if it is another one that waits.
+    Clear(String),
+}
+
+/// What is to be written into a session-state file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateExport {
+    /// All of it.
+    pub text: String,
+    /// Its digest.
+    pub digest: BlobId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_in_ascii() {
+        for (text, escaped) in [
+            ("plain", "plain"),
+            ("", ""),
+            ("a\"b\\c/", "a\\\"b\\\\c/"),
+            ("\n\r\t\u{8}\u{c}\u{1}\u{7f}", "\\n\\r\\t\\b\\f\\u0001\\u007f"),
+            ("é🦞", "\\u00e9\\ud83e\\udd9e"),
+        ] {
+            assert_eq!(FieldName::of(text).as_str(), escaped);
+        }
+    }
 }

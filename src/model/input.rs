@@ -6,12 +6,14 @@ use super::configure::Configure;
 use super::content::{Attachment, Content};
 use super::delivery::DeliveryResult;
 use super::entity::Packages;
+use super::group::GroupInput;
 use super::id::{AgentId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
 use super::task::TaskCommand;
 use super::time::{Millis, Timestamp};
+use super::workspace::WorkspaceInput;
 
 /// One input, one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +44,12 @@ pub enum Input {
     Clock(ClockChange),
     /// An operator wants something done with tasks.
     Task(TaskCommand),
+    /// Something happens to workspaces and their sessions.
+    Workspace(Box<WorkspaceInput>),
     /// An operator wants the entities to be like this.
     Configure(Configure),
+    /// Something happened to the files of an agent group.
+    Group(AgentId, GroupInput),
     /// The rest of work that was too large for one transaction.
     Continue(Continuation),
 }
@@ -62,6 +68,8 @@ pub enum ClockChange {
 pub enum Continuation {
     /// Drop the messages that wait for a removed agent.
     DropMessagesOf(AgentId),
+    /// Remove the rows of a workspace session that goes for good.
+    PurgeSession(SessionId),
     /// Complete context that is beyond the cap and older than this message of the session.
     CapContext(SessionId, u64),
 }

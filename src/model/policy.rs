@@ -69,6 +69,24 @@ pub struct Policy {
     pub hops_max: u32,
     /// Longest time an agent's question may wait.
     pub question_max: Millis,
+    /// Technical skips of the same items in a row of which the last one makes people be asked.
+    pub skip_repeats: u32,
+    /// Time a skip of which nobody can say in whose turn it was reported waits for its agent to be at rest.
+    pub skip_wait: Millis,
+    /// Skips of one agent of which people were not told yet that are taken in; further files stay where they are.
+    pub skips_waiting_max: usize,
+    /// Time after which a message that an agent group began to answer counts as forgotten; wall time.
+    pub response_max: Millis,
+    /// Time for which it is known that such a message is over; wall time.
+    pub response_kept: Millis,
+    /// Ids that an agent group's skills have seen that are kept: at most so many.
+    pub seen_ids_max: usize,
+    /// Time for which they are kept; wall time.
+    pub seen_ids_kept: Millis,
+    /// Messages that an agent group may have begun to answer; of more, the oldest are forgotten.
+    pub responses_max: usize,
+    /// Time a deleted session of a workspace stays in the trash.
+    pub trash_lifetime: Millis,
 }
 
 impl Policy {
@@ -106,6 +124,16 @@ impl Policy {
         sticky_lifetime: Millis::minutes(24 * 60),
         hops_max: 10,
         question_max: Millis::minutes(24 * 60),
+        skip_repeats: 3,
+        skip_wait: Millis::minutes(15),
+        skips_waiting_max: 100,
+        // The cadence of the heartbeat that looks for them.
+        response_max: Millis::minutes(15),
+        response_kept: Millis::minutes(24 * 60),
+        seen_ids_max: 5_000,
+        seen_ids_kept: Millis::minutes(30 * 24 * 60),
+        responses_max: 100,
+        trash_lifetime: Millis::minutes(30 * 24 * 60),
     };
 
     /// Wait before try `tries + 1`: base · 2^tries.

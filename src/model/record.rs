@@ -13,6 +13,9 @@ pub struct SessionRecord {
     pub at: Timestamp,
     /// What it says.
     pub body: RecordBody,
+    /// What its source said beside that and only its maker knows: a JSON object with these fields where they stood in
+    /// the record, written back as they came.
+    pub extra: Option<RawJson>,
 }
 
 /// What a record says.
@@ -75,4 +78,6 @@ pub struct ImportedFile {
     pub at: Timestamp,
     /// What became of it.
     pub outcome: Result<SessionId, String>,
+    /// When this older state of a session was put aside, in milliseconds since 1970; none for the session itself.
+    pub older: Option<u64>,
 }

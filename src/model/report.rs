@@ -2,10 +2,13 @@
 
 use super::effect::Effect;
 use super::entity::Folder;
+use super::group::StateExport;
 use super::id::{ChatId, MessageId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
+use super::session_command::{SessionDone, SessionRefusal};
 use super::task::Task;
+use super::workspace::WorkspaceReply;
 
 /// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +30,33 @@ pub enum Reply {
     },
     /// A task, as it is now.
     Task(TaskId, Box<Task>),
+    /// What is to be written into a session-state file, if anything.
+    State(Option<Box<StateExport>>),
+    /// What became of something about a workspace.
+    Workspace(Box<WorkspaceReply>),
+    /// What was done with a workspace session, or why nothing was: a refusal of its own.
+    Session(Box<Result<SessionDone, SessionRefusal>>),
     /// Not done, nothing was changed; the transaction is undone.
     Refused(Refusal),
+}
+
+impl Reply {
+    /// Whether nothing was done, so that the transaction is undone.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::Session(answer) => answer.is_err(),
+            Self::Done
+            | Self::Routed(_)
+            | Self::Configured(_)
+            | Self::Swept(_)
+            | Self::Answered { .. }
+            | Self::Task(..)
+            | Self::State(_)
+            | Self::Workspace(_) => false,
+        }
+    }
 }
 
 /// An effect, for people.
@@ -61,12 +89,16 @@ impl From<&Effect> for Caused {
             Effect::Reconnect(channel) => ("reconnect", channel.to_string()),
             Effect::Release(session, files) => ("release", format!("{session}, {} files", files.len())),
             Effect::Unneeded(files) => ("remove", format!("{} files", files.len())),
+            Effect::LookForSkips(_, folder, _) => ("look_for_skips", folder.to_string()),
+            Effect::RemoveSkip { folder, skill, .. } => ("remove_skip", format!("{skill} of {folder}")),
+            Effect::ShareState(agent) => ("share_state", agent.to_string()),
             Effect::Continue(Continuation::DropMessagesOf(agent)) => {
                 ("continue", format!("dropping messages of {agent}"))
             }
             Effect::Continue(Continuation::CapContext(session, _)) => {
                 ("continue", format!("capping context of {session}"))
             }
+            Effect::Continue(Continuation::PurgeSession(session)) => ("continue", format!("removing {session}")),
         };
         Self { what, about }
     }

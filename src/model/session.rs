@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ForeignId};
+use super::content::RawJson;
 use super::entity::ProviderKind;
 use super::id::{AgentId, ChatId, SessionId};
 use super::time::{Awake, Timestamp};
@@ -194,6 +195,24 @@ impl SessionLabel {
         Ok(Self(text))
     }
 
+    /// The id that comes nearest to a text, for a session that has no id that people could type.
+    #[must_use]
+    pub fn nearest(text: &str) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        let plain: String = text.chars().map(plain).take(100).collect();
+        let plain = plain.trim_start_matches(['.', '_', '-']).trim_end_matches(['.', '-']);
+        let tries = [text.to_owned(), plain.to_owned(), format!("file-{plain}-")];
+        tries.into_iter().find_map(|text| Self::new(text).ok()).unwrap_or_else(|| Self("unnamed".to_owned()))
+    }
+
+    /// An id like this one with a number behind it, for one more session that would be called the same.
+    #[must_use]
+    pub fn numbered(&self, number: u32) -> Self {
+        let ending = format!("-{number}");
+        let begin = self.0.get(..Self::MAX_BYTES.saturating_sub(ending.len())).unwrap_or(&self.0);
+        Self(format!("{begin}{ending}"))
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -255,6 +274,21 @@ pub struct Base {
     pub upto: u64,
 }
 
+/// An earlier revision of a session: its records are kept, and nothing is added to them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// Where its records begin, if not with its own.
+    pub base: Option<Base>,
+    /// Number of its last record, those of its base counted.
+    pub records: u64,
+    /// How many of its records are messages, those of its base counted.
+    pub messages: u64,
+    /// What had been left out of it.
+    pub compaction: Option<Compaction>,
+    /// When the next one began.
+    pub ended: Timestamp,
+}
+
 /// What a session was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
@@ -288,13 +322,36 @@ pub struct SessionSource {
     pub from_name: bool,
     /// The workspace that the file named, raw bytes; none if it named none and lay inside.
     pub root: Option<Vec<u8>>,
-    /// Bytes at the file's end that were no complete record.
+    /// Bytes at the file's end that were no complete record, without the secrets in them.
     pub torn_tail: Option<Vec<u8>>,
+    /// What the file said of the session as a whole and only its maker knows: a JSON object with such fields by the type
+    /// of the record they stood in, written back as they came.
+    pub extra: Option<RawJson>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_text_has_an_id_near_it() {
+        for (text, near) in [
+            ("a.b_c-1", "a.b_c-1"),
+            ("../../evil", "evil"),
+            ("Ünique id", "nique-id"),
+            ("LATEST", "file-LATEST-"),
+            ("se12", "file-se12-"),
+            ("x.jsonl", "file-x.jsonl-"),
+            ("", "file--"),
+            ("🦞", "file--"),
+        ] {
+            let label = SessionLabel::nearest(text);
+            assert_eq!((label.as_str(), SessionLabel::new(near).is_ok()), (near, true), "{text}");
+        }
+        let long = SessionLabel::nearest(&"x".repeat(128));
+        assert_eq!(SessionLabel::new(long.numbered(12).as_str()).unwrap().as_str().len(), 128);
+        assert_eq!(SessionLabel::nearest("a").numbered(2).as_str(), "a-2");
+    }
 
     #[test]
     fn one_space_of_numbers_for_both_directions() {

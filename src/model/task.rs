@@ -179,7 +179,7 @@ pub struct Task {
     pub next: Option<Timestamp>,
     /// The occurrence that runs.
     pub running: Option<MessageId>,
-    /// A slot that waits until it is over.
+    /// A slot that waits until it is over, and then until there is a place for its message.
     pub queued: Option<Timestamp>,
     /// Occurrences in a row that failed.
     pub failures: u32,
@@ -192,10 +192,16 @@ pub struct Task {
 }
 
 impl Task {
-    /// The slot that the index of due tasks has for it.
+    /// The slot that the index of due tasks has for it: one that waited for a run that is over, else the next one.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        self.next.filter(|_| self.state == TaskState::Active)
+        self.waiting().or_else(|| self.next.filter(|_| self.state == TaskState::Active))
+    }
+
+    /// A slot that waited for a run that is over now.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Timestamp> {
+        self.queued.filter(|_| self.running.is_none())
     }
 }
 
@@ -254,7 +260,8 @@ pub enum FireOutcome {
     Skipped {
         /// Why.
         reason: SkipReason,
-        /// The last one of these slots.
+        /// The last one of these slots; where a clock that was ahead had skipped more of them, the time to which it was
+        /// set back.
         until: Timestamp,
         /// How many they are, if that is known.
         count: Option<u32>,

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::id::{AgentId, SessionId};
+use super::session_command::SessionCommand;
+use super::take_in::{FileRefused, TakeIn, TookIn};
 use super::time::Timestamp;
 
 /// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
@@ -42,6 +44,23 @@ impl Fingerprint {
     }
 }
 
+/// A key as people see and type it: the fingerprint, and for all but the first workspace of that fingerprint `~` and the
+/// discriminator.
+#[must_use]
+pub fn key_text((fingerprint, Discriminator(number)): WorkspaceKey) -> String {
+    if number == 0 { fingerprint.to_string() } else { format!("{fingerprint}~{number}") }
+}
+
+/// The key of a text that [`key_text`] makes; never of a part of one.
+#[must_use]
+pub fn parse_key(text: &str) -> Option<WorkspaceKey> {
+    let (digits, number) = text.split_once('~').map_or((text, None), |(digits, number)| (digits, Some(number)));
+    let plain = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let number = number.map_or(Some(0), |number| number.parse().ok())?;
+    let key = (Fingerprint(u64::from_str_radix(digits, 16).ok()?), Discriminator(number));
+    (plain && key_text(key) == text).then_some(key)
+}
+
 impl std::fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -61,6 +80,72 @@ pub struct Witness {
     pub born: Option<i64>,
 }
 
+impl Witness {
+    /// Whether both are of one directory. Devices are numbered anew when a machine starts, so the number of a directory
+    /// and the time when it was made count for more; where nobody knows that time, everything must agree.
+    #[must_use]
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        let (device, place) = (self.device == other.device, self.place == other.place);
+        let near = if self.born.is_some() { device || place } else { device && place };
+        self.inode == other.inode && self.born == other.born && near
+    }
+}
+
+/// A directory as it is found: what says which workspace it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspaceSight {
+    /// Canonical path, raw bytes; as it was given where it cannot be resolved.
+    pub path: Vec<u8>,
+    /// What it looks like; none if it is not there.
+    pub witness: Option<Witness>,
+    /// Top of the repository it lies in, raw bytes.
+    pub project: Option<Vec<u8>>,
+    /// Other paths of workspaces at which the very same directory is found now.
+    pub also_at: Vec<Vec<u8>>,
+}
+
+/// What happens to workspaces and their sessions from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceInput {
+    /// Somebody says that a directory is a known workspace.
+    Adopt(WorkspaceSight, AdoptFrom),
+    /// What the folders of agent groups look like.
+    Folders(Vec<(AgentId, Witness)>),
+    /// Something is to be done with a session.
+    Session(SessionCommand),
+    /// A session is taken in from a file.
+    TakeIn(Box<TakeIn>),
+    /// A file was not taken in.
+    Refuse(FileRefused),
+}
+
+/// Which workspace is adopted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdoptFrom {
+    /// The one that looks like the directory, else the one that was at its path before.
+    Found,
+    /// This one.
+    Key(WorkspaceKey),
+    /// The one at this path, raw bytes.
+    Path(Vec<u8>),
+}
+
+/// The answer to a [`WorkspaceInput`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceReply {
+    /// The directory is that workspace.
+    Adopted {
+        /// Which.
+        key: WorkspaceKey,
+        /// Whether it was not before.
+        changed: bool,
+    },
+    /// A piece of a session was taken in, or not.
+    TookIn(TookIn),
+    /// It is taken down.
+    Noted,
+}
+
 /// A directory with sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
@@ -69,6 +154,8 @@ pub struct Workspace {
     pub path: Vec<u8>,
     /// Paths at which it was before it was adopted elsewhere, the newest last.
     pub former_paths: Vec<Vec<u8>>,
+    /// Other paths that lead to the same directory and were adopted as such.
+    pub aliases: Vec<Vec<u8>>,
     /// The agent whose folder it is.
     pub agent: Option<AgentId>,
     /// What the directory looked like when it was made a workspace or adopted.
@@ -104,12 +191,41 @@ pub enum WorkspaceFact {
     },
     /// Another directory is at its path.
     Replaced,
+    /// Its directory is at its path again.
+    Returned,
+    /// Another directory at the same path was adopted: a copy or a new one takes over.
+    Attached,
+    /// Another path that leads to the same directory was adopted.
+    Aliased {
+        /// That path, raw bytes.
+        path: Vec<u8>,
+    },
+    /// The folder of an agent is another directory than before: the data directory was copied or restored.
+    Restored,
     /// A file was refused because it belongs to another workspace.
     MismatchRefused {
         /// The file, for people.
         file: String,
         /// The workspace that it names, for people.
         root: String,
+    },
+    /// A session of it was continued in another workspace, as a fork.
+    HandedOver {
+        /// Which.
+        session: SessionId,
+        /// The fork.
+        fork: SessionId,
+        /// Where the fork is.
+        to: WorkspaceKey,
+    },
+    /// A session of another workspace is continued here, as a fork.
+    TakenOver {
+        /// The fork.
+        session: SessionId,
+        /// What it was forked from.
+        parent: SessionId,
+        /// Where that is.
+        from: WorkspaceKey,
     },
     /// Sessions were taken in from files.
     Imported {
@@ -121,6 +237,50 @@ pub enum WorkspaceFact {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_shown() {
+        for (text, key) in [
+            ("ca3ce1ce900126f8", Some((0xca3c_e1ce_9001_26f8, 0))),
+            ("00000000000000ff~1", Some((0xff, 1))),
+            ("00000000000000ff~65535", Some((0xff, 65_535))),
+            ("00000000000000ff~0", None),
+            ("00000000000000ff~01", None),
+            ("00000000000000ff~+1", None),
+            ("00000000000000ff~65536", None),
+            ("00000000000000ff~", None),
+            ("00000000000000FF", None),
+            ("+0000000000000ff", None),
+            ("ff", None),
+            ("", None),
+        ] {
+            let key = key.map(|(number, disc)| (Fingerprint::from_number(number), Discriminator(disc)));
+            assert_eq!(parse_key(text), key, "{text}");
+            if let Some(key) = key {
+                assert_eq!(key_text(key), text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_is_known_by_number_and_birth() {
+        let witness = |place: &str, device, inode, born| Witness { place: place.to_owned(), device, inode, born };
+        let known = witness("m", 1, 2, Some(3));
+        for (found, same) in [
+            (witness("m", 1, 2, Some(3)), true),
+            (witness("m", 9, 2, Some(3)), true),  // the machine started again
+            (witness("x", 1, 2, Some(3)), true),  // seen from another mount namespace
+            (witness("x", 9, 2, Some(3)), false), // another machine
+            (witness("m", 1, 2, Some(4)), false), // made anew with the same number
+            (witness("m", 1, 5, Some(3)), false),
+            (witness("m", 1, 2, None), false),
+        ] {
+            assert_eq!((known.is_of_same(&found), found.is_of_same(&known)), (same, same), "{found:?}");
+        }
+        let unborn = witness("m", 1, 2, None);
+        assert!(unborn.is_of_same(&unborn));
+        assert!(!unborn.is_of_same(&witness("m", 9, 2, None)) && !unborn.is_of_same(&witness("x", 1, 2, None)));
+    }
 
     #[test]
     fn fingerprints_match_the_published_vectors() {

@@ -90,6 +90,7 @@ pub trait Runtime: Send + Sync {
     /// Reports `Outdated` for what runs from another image than the one that its name means now. Waits for the runtime.
     fn compare_images(&self) {}
 
-    /// Ends everything and waits until it is gone, for at most ten seconds.
+    /// Ends everything and waits until it is gone: ten seconds at most, and half a minute where it has to be ended by force
+    /// on a busy machine.
     fn shut_down(&self);
 }

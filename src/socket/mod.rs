@@ -5,5 +5,8 @@ pub mod change;
 pub mod client;
 pub mod protocol;
 pub mod server;
+pub mod session;
 pub mod shape;
+pub mod take_in;
 pub mod task;
+pub mod workspace;

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::change::ChangeRequest;
+use super::session::{SessionAnswer, SessionRequest};
 use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
 use super::task::TaskRequest;
+use super::workspace::{WorkspaceDone, WorkspaceRequest};
 
 /// Version of the lines.
 pub const VERSION: u32 = 1;
@@ -53,6 +55,16 @@ pub enum Request {
     Task {
         /// What.
         wanted: TaskRequest,
+    },
+    /// Do something with workspaces and their sessions.
+    Workspace {
+        /// What.
+        wanted: WorkspaceRequest,
+    },
+    /// Do something with a workspace session.
+    Session {
+        /// What.
+        wanted: SessionRequest,
     },
     /// What the daemon knows of itself.
     Status,
@@ -113,6 +125,16 @@ pub enum Response {
     Task {
         /// Its id.
         task: String,
+    },
+    /// What became of something about a workspace.
+    Workspace {
+        /// What.
+        done: WorkspaceDone,
+    },
+    /// What became of something about a workspace session.
+    Session {
+        /// What.
+        answer: SessionAnswer,
     },
     /// What the daemon knows of itself.
     Status(DaemonStatus),

@@ -317,6 +317,10 @@ impl KeyPart for Matter {
                 out.push(2);
                 id.encode(out);
             }
+            Self::Skip(id) => {
+                out.push(3);
+                id.encode(out);
+            }
         }
     }
 
@@ -324,6 +328,7 @@ impl KeyPart for Matter {
         match take_tag(bytes)? {
             1 => ApprovalId::decode(bytes).map(Self::Approval),
             2 => QuestionId::decode(bytes).map(Self::Question),
+            3 => SkipId::decode(bytes).map(Self::Skip),
             other => Err(BadKey(format!("{other} is nothing that is asked"))),
         }
     }

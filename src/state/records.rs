@@ -9,13 +9,15 @@ use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
-use crate::model::group::{PendingResponse, SeenId, SkipStep, SkipSummary, StateField, StateFile};
+use crate::model::group::{PendingResponse, SeenId, StateField, StateFile};
 use crate::model::hold_off::HoldOff;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
-use crate::model::session::Session;
+use crate::model::session::{Revision, Session};
+use crate::model::skip::{SkipStep, SkipSummary};
+use crate::model::take_in::Intake;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
@@ -60,7 +62,13 @@ records! {
             }
             if let Some(source) = &mut session.source {
                 source.torn_tail = None;
+                black_out_option_json(&mut source.extra);
             }
+        }
+    }
+    "revision" 1 Revision |row| {
+        if let Some(compaction) = &mut row.compaction {
+            black_out(&mut compaction.summary);
         }
     }
     "session_record" 1 SessionRecord |row| {
@@ -69,9 +77,11 @@ records! {
             RecordBody::Prompt(text) => black_out(text),
             RecordBody::Foreign(json) => black_out_json(json),
         }
+        black_out_option_json(&mut row.extra);
     }
     "lease" 1 Lease
     "imported_file" 1 ImportedFile
+    "intake" 1 Intake
     "body" 1 Body |row| {
         black_out(&mut row.content.text);
         black_out_option(&mut row.content.sender_name);
@@ -120,15 +130,19 @@ records! {
     }
     "fire" 1 Fire
     "skip_summary" 1 SkipSummary |row| {
-        black_out(&mut row.reason);
-        row.items.iter_mut().for_each(black_out);
-        if let SkipStep::Name(name) = &mut row.step {
+        row.nonce = row.nonce.map(|_| 0);
+        black_out(&mut row.report.reason);
+        row.report.items.iter_mut().for_each(black_out);
+        if let SkipStep::Name(name) = &mut row.report.step {
             black_out(name);
         }
     }
     "mute" 1 Mute |row| { black_out_json(&mut row.note); }
     "state_file" 1 StateFile
-    "state_field" 1 StateField |row| { black_out_json(&mut row.value); }
+    "state_field" 1 StateField |row| {
+        row.value.iter_mut().for_each(black_out_json);
+        row.known.iter_mut().flatten().for_each(black_out_json);
+    }
     "seen_id" 1 SeenId |row| { black_out(&mut row.id); }
     "pending_response" 1 PendingResponse |row| { black_out_json(&mut row.value); }
     "journal_entry" 1 JournalEntry
@@ -175,6 +189,12 @@ fn black_out(text: &mut String) {
 fn black_out_option(text: &mut Option<String>) {
     if let Some(text) = text {
         black_out(text);
+    }
+}
+
+fn black_out_option_json(json: &mut Option<RawJson>) {
+    if let Some(json) = json {
+        black_out_json(json);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::Outbound;
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
-use crate::model::group::{PendingResponse, SeenId, SkipSummary, StateField, StateFile, StatePart};
+use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
 use crate::model::hold_off::HoldOff;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
@@ -24,7 +24,9 @@ use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
-use crate::model::session::Session;
+use crate::model::session::{Revision, Session};
+use crate::model::skip::SkipSummary;
+use crate::model::take_in::Intake;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
@@ -93,10 +95,16 @@ tables! {
     table records: (SessionId, u32, u64) => SessionRecord;
     /// Sessions that begin with the records of another one: parent, child.
     index sessions_by_base: (SessionId, SessionId) => ();
+    /// Earlier revisions of workspace sessions.
+    table revisions: (SessionId, u32) => Revision;
+    /// Those that begin with the records of another session: parent, child, revision.
+    index revisions_by_base: (SessionId, SessionId, u32) => ();
     /// Who works on a workspace session.
     table leases: SessionId => Lease;
-    /// Files that sessions were taken in from, by digests of path and content.
+    /// Files that sessions were taken in from, by digests of the path of the session's own file and of the content.
     table imported: (Digest, Digest) => ImportedFile;
+    /// Sessions of which only some pieces were taken in, by the digest of the path of the session's own file.
+    table intakes: Digest => Intake;
     /// The active session for a route of an agent.
     index sessions_by_route: (AgentId, RouteKey) => SessionId;
     /// The same by agent, the newest one last.
@@ -185,6 +193,10 @@ tables! {
     index skips_unsurfaced: (AgentId, SkipId) => ();
     /// The same skip again changes nothing: by agent, then skill and digest of the file.
     index skips_by_file: (AgentId, Text, SkipId) => ();
+    /// Skips of a skill in the order in which they were taken in.
+    index skips_by_skill: (AgentId, Text, SkipId) => ();
+    /// Skips of which people are being told, by the message.
+    index skips_sent: OutboundId => SkipId;
     /// Threads in which an agent goes on listening, by agent, channel, chat and thread.
     table sticky: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky;
     /// The same by the time until which it does.
@@ -193,8 +205,12 @@ tables! {
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Agent groups' session-state files.
     table state_files: AgentId => StateFile;
+    /// Those that have to be written.
+    index state_files_dirty: AgentId => ();
     /// Their fields.
     table state_fields: (AgentId, StatePart, ForeignKey) => StateField;
+    /// Threads that their session states mute, by the name that they have there.
+    index state_mutes: (AgentId, ForeignKey) => ();
     /// Ids that skills of an agent have seen.
     table seen_ids: (AgentId, ForeignKey) => SeenId;
     /// The same in order.

@@ -3,7 +3,9 @@
 use sha2::{Digest as _, Sha256};
 
 use super::key::{BadKey, KeyPart, take, take_tag, take_text};
+use crate::model::content::BlobId;
 use crate::model::entity::Folder;
+use crate::model::group::FieldName;
 use crate::model::id::{ChatId, Counter};
 use crate::model::session::Route;
 use crate::model::workspace::Witness;
@@ -108,6 +110,12 @@ impl Foreign for ChannelName {
     }
 }
 
+impl Foreign for FieldName {
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
 impl Foreign for String {
     fn text(&self) -> &str {
         self
@@ -125,15 +133,31 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Of what a directory looks like.
+    /// As the id of what has these bytes.
+    #[must_use]
+    pub fn blob(&self) -> BlobId {
+        BlobId::of_digest(&self.0)
+    }
+
+    /// One that was made elsewhere.
+    #[must_use]
+    pub const fn known(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// Of what a directory looks like, as far as that stays the same for ever.
     #[must_use]
     pub fn of_witness(witness: &Witness) -> Self {
         let mut sum = Sha256::new();
-        sum.update(witness.device.to_be_bytes());
         sum.update(witness.inode.to_be_bytes());
         sum.update([u8::from(witness.born.is_some())]);
         sum.update(witness.born.unwrap_or_default().to_be_bytes());
-        sum.update(witness.place.as_bytes());
         Self(sum.finalize().into())
     }
 }

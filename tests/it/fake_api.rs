@@ -55,6 +55,8 @@ pub(crate) enum Trouble {
     Breaks,
     /// A stream that begins and never goes on.
     Stalls,
+    /// No answer at all, not even its beginning.
+    Mute,
 }
 
 /// What the newest prompt asks for.
@@ -224,6 +226,15 @@ fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble) -> s
         )?;
         return stream.flush();
     }
+    let wait = || {
+        while !shared.stopped.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    if matches!(trouble, Trouble::Mute) {
+        wait();
+        return Ok(());
+    }
     let message = json!({
         "id": "msg_trouble", "type": "message", "role": "assistant", "model": "claude", "content": [],
         "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 100, "output_tokens": 1},
@@ -232,8 +243,8 @@ fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble) -> s
     send(stream, &json!({"type": "message_start", "message": message}))?;
     send(stream, &json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}))?;
     send(stream, &json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half"}}))?;
-    while matches!(trouble, Trouble::Stalls) && !shared.stopped.load(Ordering::SeqCst) {
-        std::thread::sleep(Duration::from_millis(50));
+    if matches!(trouble, Trouble::Stalls) {
+        wait();
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use hearth::model::configure::{Change, Configure};
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::effect::Effect;
 use hearth::model::entity::{Folder, Origin};
-use hearth::model::id::{OutboundId, SessionId};
+use hearth::model::id::{AgentId, OutboundId, SessionId, TaskId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{Again, Collection, Found, Record, Target};
@@ -14,6 +14,7 @@ use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, Reply};
 use hearth::model::session::{ChatSession, Session};
+use hearth::model::task::{Missed, NewTask, Overlap, TaskChange, TaskCommand, TaskHome, TaskOrigin};
 use hearth::model::{Input, Millis};
 use proptest::prelude::*;
 
@@ -98,8 +99,43 @@ fn a_runtime_event() -> impl Strategy<Value = Input> {
     })
 }
 
+/// What an agent wants of its tasks; some of them are due at once.
+fn a_task_command() -> impl Strategy<Value = Input> {
+    (0..9_u8, 1..4_u64, any::<bool>(), any::<bool>()).prop_map(|(kind, id, due, queue)| {
+        let first = if due { "2026-01-01T00:00:00Z" } else { "2036-01-01T00:00:00Z" }.to_owned();
+        let id = TaskId::new(id);
+        let change = match kind {
+            2 => TaskChange { prompt: Some("Look again".to_owned()), ..TaskChange::default() },
+            3 => TaskChange { recurrence: Some(Some("0 9 * * *".to_owned())), ..TaskChange::default() },
+            _ => TaskChange { next: Some(first.clone()), ..TaskChange::default() },
+        };
+        Input::Task(match kind {
+            0 | 1 => TaskCommand::Add(Box::new(NewTask {
+                agent: AgentId::new(1),
+                home: TaskHome::Maintenance,
+                prompt: format!("Look at {id}"),
+                script: None,
+                reply: None,
+                first: Some(first),
+                recurrence: Some("30d".to_owned()),
+                missed: if due { Missed::RunAll(2) } else { Missed::Skip },
+                overlap: if queue { Overlap::Queue } else { Overlap::Refuse },
+                origin: TaskOrigin::Agent(S),
+            })),
+            2..=4 => TaskCommand::Set(id, Box::new(change)),
+            5 => TaskCommand::Pause(id),
+            6 => TaskCommand::Resume(id),
+            7 => TaskCommand::Cancel(id),
+            _ => TaskCommand::Run(id),
+        })
+    })
+}
+
 fn an_input() -> impl Strategy<Value = Input> {
-    prop_oneof![4 => an_event(), 4 => a_collection(), 1 => a_result(), 2 => a_runtime_event(), 1 => a_change()]
+    prop_oneof![
+        4 => an_event(), 4 => a_collection(), 1 => a_result(), 2 => a_runtime_event(), 1 => a_change(),
+        3 => a_task_command()
+    ]
 }
 
 const KEEPING: &str = r#"

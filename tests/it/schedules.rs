@@ -3,7 +3,7 @@
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;
 use hearth::model::id::{AgentId, SessionId, TaskId};
-use hearth::model::mailbox::{Collection, Target};
+use hearth::model::mailbox::{Collection, Said, Target};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
@@ -41,6 +41,41 @@ fn task(world: &World) -> Task {
 
 fn outcomes(world: &World) -> Vec<FireOutcome> {
     world.read(|db, txn| db.fires.iter(txn)?.map(|row| row.map(|(_, fire)| fire.outcome)).collect())
+}
+
+/// A task that comes once was done, with these answers of the incarnation.
+fn done_once(answers: impl FnOnce(u32) -> Vec<Said>) -> World {
+    let mut world = World::of(ONE);
+    world.put(add(new(&world, 60, None)));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    world.settle();
+    let number = world.session(S).live.unwrap();
+    let done = world.outside.write(S, vec![claim(2, number), end(2, number, answers(number))]);
+    world.put(done);
+    world.settle();
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Done(_)]), "{:?}", outcomes(&world));
+    world
+}
+
+/// One command or one sweep each, with the whole store.
+#[test]
+fn tasks_in_the_store() {
+    let mut world = World::of(ONE);
+    world.begin_script();
+    world.put(add(new(&world, 60, Some("1m"))));
+    world.check("tasks_added");
+    for name in ["tasks_fired", "tasks_skipped"] {
+        world.begin_script();
+        world.pass(Millis::minutes(1));
+        world.put(Input::Sweep(Vec::new()));
+        world.check(name);
+    }
+    for (command, name) in [(TaskCommand::Pause(T), "tasks_paused"), (TaskCommand::Cancel(T), "tasks_cancelled")] {
+        world.begin_script();
+        world.put(Input::Task(command));
+        world.check(name);
+    }
 }
 
 #[test]
@@ -125,17 +160,7 @@ fn tasks_and_the_maintenance_session_go_with_their_agent() {
 
 #[test]
 fn old_records_go_and_tasks_that_are_over_with_them() {
-    let mut world = World::of(ONE);
-    world.put(add(new(&world, 60, None)));
-    world.pass(Millis::minutes(2));
-    world.sweep();
-    world.settle();
-    let session = SessionId::new(1);
-    let number = world.session(session).live.unwrap();
-    let done = world.outside.write(session, vec![claim(2, number), end(2, number, vec![])]);
-    world.put(done);
-    world.settle();
-    assert!(matches!(outcomes(&world)[..], [FireOutcome::Done(_)]));
+    let mut world = done_once(|_| vec![]);
     world.pass(Millis::days(29));
     world.sweep();
     assert_eq!(outcomes(&world).len(), 1);
@@ -150,19 +175,7 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
 /// What an agent says at the end of work that belongs to no conversation is kept; that nobody hears it is no failure.
 #[test]
 fn an_answer_for_nobody_is_no_failure() {
-    let mut world = World::of(ONE);
-    world.put(add(new(&world, 60, None)));
-    world.pass(Millis::minutes(2));
-    world.sweep();
-    world.settle();
-    let session = SessionId::new(1);
-    let number = world.session(session).live.unwrap();
-    let answer = said(3, number, Some(2), Target::Reply);
-    let done = world.outside.write(session, vec![claim(2, number), end(2, number, vec![answer])]);
-    world.put(done);
-    world.settle();
-    assert!(matches!(outcomes(&world)[..], [FireOutcome::Done(_)]), "{:?}", outcomes(&world));
-    world.assert_sound();
+    done_once(|number| vec![said(3, number, Some(2), Target::Reply)]).assert_sound();
 }
 
 #[test]

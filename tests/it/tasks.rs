@@ -238,7 +238,7 @@ fn the_agent_keeps_its_own_tasks() {
     wait_for("the answer", || host.said().contains(&"that is all".to_owned()).then_some(()));
     let told = results(&api);
     assert_eq!(told[0], done("Task scheduled (id: ta1, runs at: 2030-01-15T21:00:00.000Z, recurrence: 0 9 * * 1-5)"));
-    assert!(told[1].1 && told[1].0.starts_with("Error: invalid processAfter: nope"), "{:?}", told[1]);
+    assert_eq!(told[1], ("Error: invalid processAfter: nope".to_owned(), true));
     assert_eq!(told[2], ("Error: prompt and processAfter are required".to_owned(), true));
     let line =
         |state: &str| format!("- ta1 [{state}] at=2030-01-15T21:00:00.000Z recur=0 9 * * 1-5 → Water the plants");

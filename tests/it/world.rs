@@ -155,7 +155,9 @@ impl World {
         match &answer {
             Ok(applied) => {
                 self.log.extend(reply_line(&applied.reply).lines().map(|line| format!("  {line}")));
-                self.log.extend(applied.effects.iter().map(|effect| format!("  => {}", effect_line(effect))));
+                // A look at a folder follows every turn and says nothing about it.
+                let shown = applied.effects.iter().filter(|effect| !matches!(effect, Effect::LookForSkips(..)));
+                self.log.extend(shown.map(|effect| format!("  => {}", effect_line(effect))));
             }
             Err(error) => self.log.push(format!("  !! {error}")),
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::Address;
 
@@ -38,9 +37,6 @@ pub struct Context {
     /// Places the agent may write to, sorted by name.
     #[serde(default)]
     pub destinations: Vec<Destination>,
-    /// The agent's scheduled tasks.
-    #[serde(default)]
-    pub tasks: Vec<Value>,
     /// IANA zone of the agent's user.
     pub timezone: String,
     /// Bounds the runner keeps.

@@ -5,6 +5,7 @@ use crate::cli::{status, trouble};
 use crate::config::Paths;
 use crate::daemon::rehearse;
 use crate::model::configure::RuntimeKind;
+use crate::socket::protocol::BuildJson;
 use crate::state::{self, Reader};
 
 /// Where the daemon runs agents, or one that started now would; and what does not hold there.
@@ -14,15 +15,40 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader) -> Vec<Check> {
             Ok((settings, closed)) => (settings.unwrap_or_default(), closed),
             Err(error) => return vec![bad("runtime", Verdict::Fail, error.to_string(), "`hearth check` says more")],
         };
-    let daemon = status::ask(paths).ok().flatten().map(|daemon| (daemon.runtime, daemon.runtime_why));
-    let (check, kind) = place(daemon, rehearse(&settings).map_err(|error| error.to_string()));
+    let daemon = status::ask(paths).ok().flatten();
+    let failed: Vec<Check> = daemon.iter().flat_map(|daemon| &daemon.builds).filter_map(failed_build).collect();
+    let daemon = daemon.map(|daemon| (daemon.runtime, daemon.runtime_why));
+    let rehearsed = rehearse(&settings).map_err(|error| error.to_string());
+    let place_now = daemon.clone().or_else(|| {
+        let (kind, why) = rehearsed.as_ref().ok()?;
+        Some((kind.as_str().to_owned(), why.clone()))
+    });
+    let (check, kind) = place(daemon, rehearsed);
     let mut checks = vec![check];
+    let needless = place_now.and_then(|(name, why)| trouble::no_containers(&settings, (&name, &why)));
+    checks.extend(needless.map(|found| {
+        let mend = "mend that and start the daemon again; `runtime = \"podman\"` takes nothing else instead, and `runtime = \
+                    \"process\"` wants no containers";
+        bad("runtime", Verdict::Warn, found, mend)
+    }));
+    checks.extend(failed);
     if kind == Some(RuntimeKind::Process) && !closed.is_empty() {
         let mend =
             "let them run in containers: `hearth image build`, and `runtime = \"podman\"` takes nothing else instead";
         checks.push(bad("network", Verdict::Warn, trouble::open_network(&closed), mend));
     }
     checks
+}
+
+/// An image that the daemon could not build.
+fn failed_build(build: &BuildJson) -> Option<Check> {
+    let found = trouble::failed_build(build)?;
+    let agent = &build.agent;
+    let mend = format!(
+        "mend what it says, or take the packages out again; it is tried again by itself, and `hearth image build {agent}` \
+         tries at once and shows everything that is said"
+    );
+    Some(bad("build", Verdict::Warn, found, mend))
 }
 
 /// What the daemon does, if one runs, counts; that it could not do it again is a fault.

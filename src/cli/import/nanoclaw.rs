@@ -67,14 +67,15 @@ pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -
         time: &|text| local::instant(text, &Zone::utc()).map(drop).map_err(|error| error.to_string()),
     };
     let found = nanoclaw::read(&args.path, &wishes)?;
-    let mut items = if args.dry_run {
-        take::rehearse(paths, &args.path, &found)?
-    } else {
-        take::take(paths, &args.path, &found)?
-    };
+    let mut items =
+        if args.dry_run { take::rehearse(paths, &args.path, &found)? } else { take::take(paths, &args.path, &found)? };
     items.extend(found.items.iter().cloned());
     items.sort_by(|a, b| (a.kind, a.outcome).cmp(&(b.kind, b.outcome)));
-    report::print(&report::Source { path: &args.path, version: found.version, rehearsal: args.dry_run }, &items, (args.all, json))
+    report::print(
+        &report::Source { path: &args.path, version: found.version, rehearsal: args.dry_run },
+        &items,
+        (args.all, json),
+    )
 }
 
 /// As tasks are read: what begins with a digit and has no spaces is an interval.
@@ -99,7 +100,7 @@ fn counts(items: &[Item]) -> BTreeMap<Kind, BTreeMap<Outcome, u64>> {
 /// A sentence for a failure that stops the whole.
 fn stopped(what: &str, failure: Failure) -> Failure {
     match failure {
-        Failure::Failed(why) | Failure::Changed(why) => {
+        Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => {
             out::warning("what was taken over until now stays; repeat the command to go on");
             Failure::Failed(format!("{what}: {why}"))
         }

@@ -4,7 +4,7 @@ use super::section::{Keys, Pair, Problems, Section, excerpt};
 use super::{COUNT_MAX, Once, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, Trust};
+use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, TechnicalSkips, Trust};
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -28,12 +28,16 @@ pub const AGENT_KEYS: &[&str] = &[
     "limits",
     "skills",
     "timezone",
+    "technical_skips",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
 
 pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
     [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
+
+pub(super) const TECHNICAL_SKIPS: [(&str, TechnicalSkips); 2] =
+    [("tell", TechnicalSkips::Tell), ("retry", TechnicalSkips::Retry)];
 
 pub(super) const TRUSTS: [(&str, Trust); 3] =
     [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
@@ -84,6 +88,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         limits: sight::limits(problems, section),
         skills: sight::skills(problems, section),
         timezone: section.zone(problems, "timezone"),
+        technical_skips: section.word(problems, "technical_skips", &TECHNICAL_SKIPS).unwrap_or(default.technical_skips),
     };
     check_provider(problems, section, &settings);
     settings

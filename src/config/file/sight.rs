@@ -161,14 +161,109 @@ pub fn is_skill_name(name: &str) -> bool {
 /// The image of containers, as an engine names it.
 pub(super) fn image(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<String> {
     let (at, name) = top.text(problems, "image")?;
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/' | b':' | b'@');
-    let first = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
-    if !first || name.len() > NAME_MAX || !name.bytes().all(plain) {
-        problems.add(
-            at,
-            format!("`{}` is no name of an image; write one like \"localhost/hearth-agent:latest\"", excerpt(name)),
-        );
+    if let Err(why) = decide_image(name) {
+        let given = excerpt(name);
+        let like = "write one like \"localhost/hearth-agent:latest\"";
+        problems.add(at, format!("`{given}` is no name of an image{why}; {like}"));
         return None;
     }
     Some(name.to_owned())
+}
+
+/// Whether a name is `[host[:port]/]path[:tag][@sha256:digest]`; if not, what is wrong, if that can be said.
+fn decide_image(name: &str) -> Result<(), &'static str> {
+    if name.contains("://") {
+        return Err(", which has no `docker://` or the like before it");
+    }
+    let (rest, digest) = name.split_once('@').map_or((name, None), |(rest, digest)| (rest, Some(digest)));
+    let hex = |digest: &str| digest.len() == 64 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if digest.is_some_and(|digest| !digest.strip_prefix("sha256:").is_some_and(hex)) {
+        return Err(": what follows `@` is `sha256:` and 64 digits");
+    }
+    // A colon after the last slash is that of the tag, one before it that of a port.
+    let (path, tag) = match rest.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')) {
+        Some((path, tag)) => (path, Some(tag)),
+        None => (rest, None),
+    };
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let tagged = |tag: &str| {
+        tag.len() <= 128
+            && tag.bytes().next().is_some_and(word)
+            && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+    };
+    if name.len() > NAME_MAX || !tag.is_none_or(tagged) {
+        return Err("");
+    }
+    let host =
+        path.split_once('/').map(|(host, _)| host).filter(|host| host.contains(['.', ':']) || *host == "localhost");
+    let path = host.map_or(path, |host| path.get(host.len() + 1..).unwrap_or_default());
+    let port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    let named = |host: &str| {
+        let (name, number) = host.split_once(':').map_or((host, None), |(name, number)| (name, Some(number)));
+        let plain = |label: &str| {
+            let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
+            ends(label.bytes().next())
+                && ends(label.bytes().last())
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        name.split('.').all(plain) && number.is_none_or(port)
+    };
+    if !host.is_none_or(named) {
+        return Err("");
+    }
+    if path.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err(": it has lower-case letters only, but for its tag");
+    }
+    let small = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let part = |part: &str| {
+        let separators = part.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+        part.bytes().next().is_some_and(small)
+            && part.bytes().last().is_some_and(small)
+            && separators.into_iter().all(|one| matches!(one, "" | "." | "_" | "__") || one.bytes().all(|b| b == b'-'))
+    };
+    if path.split('/').all(part) { Ok(()) } else { Err("") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_images() {
+        let digest = "a".repeat(64);
+        for name in [
+            "debian",
+            "debian:13",
+            "localhost/hearth-agent:0.1.0",
+            "docker.io/library/debian:trixie-slim",
+            "Registry.example.org:5000/a/b__c/d-e.f:V1_2.3-x",
+            "library/x_y",
+            "4fcd79d9b2af",
+            &format!("localhost/x@sha256:{digest}"),
+            &format!("x:1@sha256:{digest}"),
+        ] {
+            assert_eq!(decide_image(name), Ok(()), "{name}");
+        }
+        for (name, word) in [
+            ("docker://x", "docker://"),
+            ("UPPER/x", "lower-case"),
+            ("x/Y:1", "lower-case"),
+            ("x@sha256:12", "sha256"),
+            ("", ""),
+            ("a b", ""),
+            ("/x", ""),
+            ("x/", ""),
+            ("x//y", ""),
+            ("-x", ""),
+            ("x:", ""),
+            ("x:.1", ""),
+            ("a..b/c_/d", ""),
+            ("host:port/x", ""),
+            ("localhost:/x", ""),
+            ("x$(id)", ""),
+            ("x\nRUN y", ""),
+        ] {
+            assert!(decide_image(name).is_err_and(|why| why.contains(word)), "{name:?}");
+        }
+    }
 }

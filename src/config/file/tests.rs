@@ -3,7 +3,7 @@ use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages, ProviderKind,
-    SenderScope, SessionMode, Skills, Trust, UnknownSenders,
+    SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
 
@@ -38,6 +38,7 @@ blocked_tools = ["WebSearch"]
 max_prompt_messages = 20
 max_parallel = 2
 timezone = "+05:30"
+technical_skips = "retry"
 network = "none"
 mounts = [{ host_path = "~/projects/app", readonly = false }, { host_path = "/srv/docs", container_path = "docs/all" }]
 limits = { memory = "2GiB", cpu = 1.5, pids = 512 }
@@ -175,6 +176,7 @@ fn main_agent() -> AgentSettings {
         max_prompt_messages: 20,
         max_parallel: 2,
         timezone: Some("+05:30".to_owned()),
+        technical_skips: TechnicalSkips::Retry,
         packages: Packages { apt: vec!["jq".into()], npm: vec!["@scope/pkg".into()] },
         mcp_servers: vec![
             server("clock", "clock", &[], vec![]),

@@ -1,6 +1,6 @@
 //! What the entities are -> `hearth.toml`: the inverse of reading it, with the same words.
 
-use super::agents::{PROVIDERS, TRUSTS};
+use super::agents::{PROVIDERS, TECHNICAL_SKIPS, TRUSTS};
 use super::channels::KINDS;
 use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section, sight};
@@ -120,6 +120,7 @@ impl Fields {
         if let Skills::Only(names) = &settings.skills {
             fields.set("skills", Value::Texts(names.clone()));
         }
+        fields.text("technical_skips", word(&TECHNICAL_SKIPS, settings.technical_skips));
         fields
     }
 

@@ -18,8 +18,16 @@ const ENTRIES_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 32;
 
 /// Names at the top of a group's directory that NanoClaw makes again and again, or nobody misses.
-const NOT_WANTED: [&str; 8] =
-    ["container.json", "logs", ".git", ".DS_Store", "node_modules", ".claude-shared.md", ".claude-fragments", "conversations.lock"];
+const NOT_WANTED: [&str; 8] = [
+    "container.json",
+    "logs",
+    ".git",
+    ".DS_Store",
+    "node_modules",
+    ".claude-shared.md",
+    ".claude-fragments",
+    "conversations.lock",
+];
 /// What the agent is told, made anew by both hosts.
 const COMPOSED: &str = "CLAUDE.md";
 /// How NanoClaw's own begins.
@@ -46,8 +54,10 @@ impl Copied {
     #[must_use]
     pub fn items(self, name: &str) -> Vec<Item> {
         let some = |count: u64, outcome| (count > 0).then(|| Item::new(Kind::File, name, outcome).of(count));
-        let mut items: Vec<Item> =
-            [some(self.taken, Outcome::Taken), some(self.unchanged, Outcome::Unchanged)].into_iter().flatten().collect();
+        let mut items: Vec<Item> = [some(self.taken, Outcome::Taken), some(self.unchanged, Outcome::Unchanged)]
+            .into_iter()
+            .flatten()
+            .collect();
         items.extend(self.left.into_iter().map(|(path, why)| Item::left_out(Kind::File, path, why)));
         items
     }
@@ -160,8 +170,12 @@ impl Walk<'_> {
                 continue;
             };
             match self.tree.to {
-                TreeKind::Group if NOT_WANTED.contains(&text) => self.leave(path, "Hearth makes its own, or needs none"),
-                TreeKind::Group if text == COMPOSED && self.tree.agent.is_some() => self.instructions(from, to, path)?,
+                TreeKind::Group if NOT_WANTED.contains(&text) => {
+                    self.leave(path, "Hearth makes its own, or needs none")
+                }
+                TreeKind::Group if text == COMPOSED && self.tree.agent.is_some() => {
+                    self.instructions(from, to, path)?
+                }
                 TreeKind::Projects if text == THERE => self.entry(from, (text, HERE), to, (path, 0))?,
                 TreeKind::Group | TreeKind::Projects => self.entry(from, (text, text), to, (path, 0))?,
             }

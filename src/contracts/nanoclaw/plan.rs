@@ -132,7 +132,8 @@ fn chats(found: &Found, known: &Known, plan: &mut Plan) {
     for chat in &found.chats {
         let place = format!("{}/{}", chat.channel, chat.platform_id);
         let up = known.channels.contains(&chat.channel);
-        let note = (!up).then(|| format!("no channel `{0}` is configured; add [channels.{0}] to hearth.toml", chat.channel));
+        let note =
+            (!up).then(|| format!("no channel `{0}` is configured; add [channels.{0}] to hearth.toml", chat.channel));
         match known.chats.iter().find(|here| same_chat(here, chat)) {
             None => {
                 plan.changes.push(Change::PutChat(ChatSpec { wirings: Vec::new(), ..chat.clone() }));
@@ -184,7 +185,8 @@ fn wirings(found: &Found, known: &Known, plan: &mut Plan) {
                     plan.say(Kind::Wiring, name, Outcome::Taken, None);
                 }
                 Some(known) => {
-                    let note = (known != wiring).then(|| "it listens there already, in another way, which stays".to_owned());
+                    let note =
+                        (known != wiring).then(|| "it listens there already, in another way, which stays".to_owned());
                     plan.say(Kind::Wiring, name, Outcome::Unchanged, note);
                 }
             }

@@ -191,7 +191,12 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Found) {
         .and_then(|content| content.get("attachments").and_then(Value::as_array).map(Vec::len));
     if let Some(files) = files.filter(|files| *files > 0) {
         let place = session.dir.join("inbox").join(&id).display().to_string();
-        found.leave_all(Kind::File, &id, u64::try_from(files).unwrap_or(0), &format!("files of a message; they are at {place}"));
+        found.leave_all(
+            Kind::File,
+            &id,
+            u64::try_from(files).unwrap_or(0),
+            &format!("files of a message; they are at {place}"),
+        );
     }
     let event = json!({
         "channelType": place.channel.as_str(),
@@ -268,7 +273,8 @@ fn task(
     wishes: &Wishes<'_>,
     found: &Found,
 ) -> Result<FoundTask, String> {
-    let content = serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is no JSON".to_owned())?;
+    let content =
+        serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is no JSON".to_owned())?;
     let text = |key: &str| content.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let prompt = text("prompt").ok_or("it has no prompt")?.to_owned();
     let recurrence = row.filled("recurrence").map(|text| text.trim().to_owned());

@@ -130,7 +130,8 @@ pub(super) fn settings(folder: &Folder, name: &str, config: &Config, notes: &mut
         }
     }
     if config.text("cliScope").is_some_and(|scope| scope == "global") {
-        notes.push("without its reach over the whole host (cli_scope global), which agents do not have here".to_owned());
+        notes
+            .push("without its reach over the whole host (cli_scope global), which agents do not have here".to_owned());
     }
     settings
 }
@@ -185,7 +186,8 @@ fn packages(config: &Config, parts: &mut Vec<Part>) {
 fn mounts(config: &Config, parts: &mut Vec<Part>) {
     let list = config.0.get("additionalMounts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for mount in list {
-        let text = |key: &str| mount.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        let text =
+            |key: &str| mount.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
         let host_path = text("hostPath").unwrap_or_default();
         // Only the word `false` lets an agent write.
         let writable = mount.get("readonly").and_then(Value::as_bool) == Some(false);
@@ -266,7 +268,10 @@ mod tests {
                 "skills":["web","web"]}"#,
         );
         assert_eq!((settings.name.as_str(), settings.model.as_deref()), ("Bob", Some("opus")));
-        assert_eq!((settings.packages.apt, settings.packages.npm), (vec!["jq".to_owned()], vec!["left-pad".to_owned()]));
+        assert_eq!(
+            (settings.packages.apt, settings.packages.npm),
+            (vec!["jq".to_owned()], vec!["left-pad".to_owned()])
+        );
         assert_eq!((settings.max_prompt_messages, settings.mounts.len()), (7, 1));
         assert_eq!(settings.mounts[0].access, Access::ReadWrite);
         assert_eq!(settings.skills, Skills::Only(vec!["web".to_owned()]));
@@ -281,7 +286,10 @@ mod tests {
     #[test]
     fn nonsense_leaves_an_agent_with_its_name() {
         for json in ["", "[]", "{\"model\":{}}", "{\"skills\":\"all\",\"mcpServers\":[],\"additionalMounts\":7}"] {
-            assert_eq!(read(json).0, AgentSettings { provider: ProviderKind::Claude, ..AgentSettings::named("Andy".into()) });
+            assert_eq!(
+                read(json).0,
+                AgentSettings { provider: ProviderKind::Claude, ..AgentSettings::named("Andy".into()) }
+            );
         }
         assert_eq!(read("{\"provider\":\"mock\"}").0.provider, ProviderKind::Echo);
         assert!(read("{\"provider\":\"codex\"}").1[0].contains("`codex`"));

@@ -76,9 +76,11 @@ fn tasks_of_version_1_keep_their_schedules() {
              INSERT INTO scheduled_tasks VALUES('t','f','tg:1','p','{kind}','{value}','group',{next},'{status}');"
         );
         let found = found(&installation("store/messages.db", &sql));
-        found.tasks.first().map(|task| (task.first.clone(), task.recurrence.clone(), task.paused)).ok_or_else(|| {
-            why(&found, Kind::Task, "t")
-        })
+        found
+            .tasks
+            .first()
+            .map(|task| (task.first.clone(), task.recurrence.clone(), task.paused))
+            .ok_or_else(|| why(&found, Kind::Task, "t"))
     };
     let at = Some("2026-02-01T09:00:00.000Z".to_owned());
     let some = |text: &str| Some(text.to_owned());
@@ -116,7 +118,10 @@ fn wirings_of_version_2_are_as_they_acted() {
         ("'mention',NULL,NULL,NULL,NULL,NULL", Ok("Mention Known Drop Shared 0")),
         ("'mention-sticky',NULL,'all','x','x',99999999999", Ok("MentionSticky All Drop Shared 2147483647")),
         ("'pattern','(','all','drop','shared',0", Err("its pattern cannot be one here: it is none")),
-        ("'always',NULL,'all','drop','shared',0", Err("its engage mode `always` is not known, with which NanoClaw never answered")),
+        (
+            "'always',NULL,'all','drop','shared',0",
+            Err("its engage mode `always` is not known, with which NanoClaw never answered"),
+        ),
         ("NULL,NULL,'all','drop','shared',0", Err("it has no engage mode, with which NanoClaw never answered")),
     ] {
         let found = found(&installation(
@@ -127,7 +132,10 @@ fn wirings_of_version_2_are_as_they_acted() {
             let (engage, senders, ignored, session) = (&wiring.engage, wiring.senders, wiring.ignored, wiring.session);
             format!("{engage:?} {senders:?} {ignored:?} {session:?} {}", wiring.priority)
         });
-        assert_eq!(wiring.ok_or_else(|| why(&found, Kind::Wiring, "w")), expected.map(str::to_owned).map_err(str::to_owned));
+        assert_eq!(
+            wiring.ok_or_else(|| why(&found, Kind::Wiring, "w")),
+            expected.map(str::to_owned).map_err(str::to_owned)
+        );
     }
 }
 
@@ -181,7 +189,8 @@ fn what_is_no_installation_is_an_error_that_names_it() {
     assert!(said(&other).ends_with("messages.db is no database of NanoClaw: it has no table `registered_groups`"));
     let older = installation("store/messages.db", "CREATE TABLE registered_groups(jid)");
     assert!(said(&older).ends_with("its table `registered_groups` has no column `folder`"));
-    std::fs::write(other.path().join("store/messages.db"), "no database at all, but long enough to look at it").unwrap();
+    std::fs::write(other.path().join("store/messages.db"), "no database at all, but long enough to look at it")
+        .unwrap();
     assert!(said(&other).contains("is damaged: file is not a database"), "{}", said(&other));
     std::fs::remove_file(other.path().join("store/messages.db")).unwrap();
     std::fs::create_dir(other.path().join("store/messages.db")).unwrap();
@@ -197,7 +206,8 @@ fn a_database_in_use_is_read_and_left_alone() {
     writer.pragma_update(None, "journal_mode", "WAL").unwrap();
     writer.execute("INSERT INTO registered_groups VALUES('tg:1','N','f',NULL,'',NULL,0,0)", []).unwrap();
     let look = || {
-        let mut all: Vec<_> = std::fs::read_dir(dir.path().join("store")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut all: Vec<_> =
+            std::fs::read_dir(dir.path().join("store")).unwrap().map(|entry| entry.unwrap().path()).collect();
         all.sort();
         all.into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
     };

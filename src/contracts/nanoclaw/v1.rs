@@ -41,11 +41,17 @@ pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
     db.need(&NEEDED)?;
     let mut found = Found::nothing(Version::V1);
     let registered = groups(&db, wishes, &mut found)?;
-    if db.has("messages") && MESSAGES.iter().all(|column| db.columns("messages").is_ok_and(|there| there.contains(*column))) {
+    if db.has("messages")
+        && MESSAGES.iter().all(|column| db.columns("messages").is_ok_and(|there| there.contains(*column)))
+    {
         people(&db, &registered, &mut found)?;
         messages(&db, root, &registered, &mut found)?;
     } else {
-        found.leave(Kind::Other, "messages", "there is no such table, or none that is known; people and messages are not taken");
+        found.leave(
+            Kind::Other,
+            "messages",
+            "there is no such table, or none that is known; people and messages are not taken",
+        );
     }
     sessions(&db, &registered, &mut found)?;
     for row in db.rows("scheduled_tasks")? {
@@ -57,7 +63,12 @@ pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
     let chats = db.rows("chats")?.iter().filter(|row| !registered.contains_key(&row.name("jid"))).count();
     let chats = u64::try_from(chats).unwrap_or(u64::MAX);
     found.leave_all(Kind::Chat, "chats", chats, "nobody registered them: no agent listens there");
-    found.leave_all(Kind::Other, "task_run_logs", db.count("task_run_logs")?, "Hearth keeps its own record of what tasks did");
+    found.leave_all(
+        Kind::Other,
+        "task_run_logs",
+        db.count("task_run_logs")?,
+        "Hearth keeps its own record of what tasks did",
+    );
     trees(&mut found);
     Ok(found)
 }
@@ -102,7 +113,14 @@ fn groups(db: &Database, wishes: &Wishes<'_>, found: &mut Found) -> Result<BTree
         if found.chat(&jid.place).is_none() {
             let Address { channel, platform_id, .. } = jid.place.clone();
             let name = row.filled("name");
-            let chat = ChatSpec { channel, platform_id, name, group: jid.group, unknown_senders: wishes.strangers, wirings: Vec::new() };
+            let chat = ChatSpec {
+                channel,
+                platform_id,
+                name,
+                group: jid.group,
+                unknown_senders: wishes.strangers,
+                wirings: Vec::new(),
+            };
             add_chat(chat, found);
         }
         if let Some(chat) = found.chat(&jid.place)
@@ -206,7 +224,11 @@ fn messages(
     let assistant = format!("@{}", assistant(root)).to_lowercase();
     for (text, chat) in registered {
         let Some(after) = cursors.answered.get(text).or(cursors.seen.as_ref()) else {
-            found.leave(Kind::Message, text.clone(), "nothing says up to where this chat was answered; nothing of it is taken as waiting");
+            found.leave(
+                Kind::Message,
+                text.clone(),
+                "nothing says up to where this chat was answered; nothing of it is taken as waiting",
+            );
             continue;
         };
         let own = ["is_from_me", "is_bot_message"].into_iter().filter(|column| columns.contains(*column));
@@ -264,7 +286,9 @@ fn assistant(root: &Path) -> String {
 fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mut Found) -> Result<(), Error> {
     for row in db.rows("sessions")? {
         let (folder, id) = (row.name("group_folder"), row.name("session_id"));
-        let plain = !id.is_empty() && id.len() <= 100 && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+        let plain = !id.is_empty()
+            && id.len() <= 100
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
         if !plain {
             found.leave(Kind::Session, folder, "what was noted is no id of a conversation");
             continue;
@@ -296,7 +320,8 @@ fn task(
         Some(other) => return Err(format!("its state `{other}` is not known")),
     };
     let folder = row.name("group_folder");
-    let (agent, _) = found.agents.iter().find(|(known, _)| known.as_str() == folder).ok_or("its agent is not taken over")?;
+    let (agent, _) =
+        found.agents.iter().find(|(known, _)| known.as_str() == folder).ok_or("its agent is not taken over")?;
     let place = registered.get(&row.name("chat_jid")).map(|chat| chat.jid.place.clone());
     let home = match row.filled("context_mode").as_deref() {
         Some("group") => place.clone().filter(|place| found.listens(agent, place)),
@@ -306,7 +331,9 @@ fn task(
     let next = row.filled("next_run");
     let next = match &next {
         None => None,
-        Some(text) => Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is none"))?.to_string()),
+        Some(text) => {
+            Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is none"))?.to_string())
+        }
     };
     let (first, recurrence) = match row.name("schedule_type").as_str() {
         // A number is milliseconds, as it was there.

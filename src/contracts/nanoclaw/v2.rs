@@ -172,10 +172,14 @@ fn wirings(db: &Database, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Found)
 
 fn wiring(row: &Row, agent: &Folder, wishes: &Wishes<'_>) -> Result<WiringSpec, String> {
     let (engage, senders) = match row.filled("engage_mode").as_deref() {
-        Some("pattern") => (Engage::Pattern(row.text("engage_pattern").filter(|p| !p.is_empty()).unwrap_or(".".into())), None),
+        Some("pattern") => {
+            (Engage::Pattern(row.text("engage_pattern").filter(|p| !p.is_empty()).unwrap_or(".".into())), None)
+        }
         Some("mention") => (Engage::Mention, None),
         Some("mention-sticky") => (Engage::MentionSticky, None),
-        Some(other) => return Err(format!("its engage mode `{other}` is not known, with which NanoClaw never answered")),
+        Some(other) => {
+            return Err(format!("its engage mode `{other}` is not known, with which NanoClaw never answered"));
+        }
         // Hosts of before have the rules of version 1 in these rows.
         None if row.text("trigger_rules").is_some() || row.text("response_scope").is_some() => {
             let (rules, scope) = (row.text("trigger_rules"), row.text("response_scope"));
@@ -201,9 +205,9 @@ fn wiring(row: &Row, agent: &Folder, wishes: &Wishes<'_>) -> Result<WiringSpec, 
             Some("agent-shared") => SessionMode::AgentShared,
             _ => SessionMode::Shared,
         },
-        priority: row.number("priority").map_or(0, |number| {
-            i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
-        }),
+        priority: row
+            .number("priority")
+            .map_or(0, |number| i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })),
     })
 }
 
@@ -282,16 +286,18 @@ fn destinations(db: &Database, ids: &Ids, found: &mut Found) -> Result<(), Error
         };
         let name = format!("{folder} -> {local}");
         let to = match row.name("target_type").as_str() {
-            "channel" => ids.chats.get(&target).map(|place| {
-                DestinationSpec::Chat(place.channel.clone(), place.platform_id.clone())
-            }),
+            "channel" => ids
+                .chats
+                .get(&target)
+                .map(|place| DestinationSpec::Chat(place.channel.clone(), place.platform_id.clone())),
             "agent" => ids.agents.get(&target).cloned().map(DestinationSpec::Agent),
             _ => None,
         };
         match to {
             None => found.leave(Kind::Destination, name, "what it names is not taken over"),
             Some(_) if local != normalize_name(&local) => {
-                let why = format!("names have lower-case letters, digits and `-` here, like `{}`", normalize_name(&local));
+                let why =
+                    format!("names have lower-case letters, digits and `-` here, like `{}`", normalize_name(&local));
                 found.leave(Kind::Destination, name, why);
             }
             Some(to) => found.destinations.push((folder.clone(), local, to)),

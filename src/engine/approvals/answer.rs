@@ -101,8 +101,8 @@ fn choose(
     let taken = match (card.matter, &answered.reply) {
         // Whoever may decide has answered, also when there was nothing left to decide.
         (Matter::Approval(_), _) => true,
-        (Matter::Question(_), Reply::Answered { decided, .. }) => *decided,
-        (Matter::Question(_), _) => false,
+        (Matter::Question(_) | Matter::Skip(_), Reply::Answered { decided, .. }) => *decided,
+        (Matter::Question(_) | Matter::Skip(_), _) => false,
     };
     Ok(taken.then_some(answered))
 }

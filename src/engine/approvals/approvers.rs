@@ -1,8 +1,9 @@
 //! Who may decide, and in which order they are asked.
 
+use super::direct::{self, Direct};
 use crate::engine::access::{Standing, standing};
-use crate::engine::{Cx, Result, sessions};
-use crate::model::address::{ChannelName, UserId};
+use crate::engine::{Cx, Result, notice, sessions};
+use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::Matters;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
@@ -81,7 +82,7 @@ pub(super) fn may_decide(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId, scope: &Sc
 }
 
 /// Whether a person has authority over an agent.
-pub(super) fn administers(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId, agent: AgentId) -> Result<bool> {
+pub(in crate::engine) fn administers(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId, agent: AgentId) -> Result<bool> {
     let standing = standing(cx, txn, Some(user), agent)?;
     Ok(matches!(standing, Standing::Known(Reason::Owner | Reason::GlobalAdmin | Reason::AdminOfAgent)))
 }
@@ -89,6 +90,17 @@ pub(super) fn administers(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId, agent: Ag
 /// Whether a person has authority over everything.
 pub(super) fn rules(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId) -> Result<bool> {
     may_decide(cx, txn, user, &Scope::Everything)
+}
+
+/// Where somebody who has authority over an agent is reached without asking their channel first: as approvers are asked,
+/// or else on the owner's terminal.
+pub(in crate::engine) fn reach(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Option<Address>> {
+    for user in candidates(cx, txn, &Scope::Agents(vec![agent]))? {
+        if let Direct::At(at) = direct::find(cx, txn, &user)? {
+            return Ok(Some(at));
+        }
+    }
+    notice::owner(cx, txn)
 }
 
 /// Who has a role, in the order in which it was granted.

@@ -3,7 +3,7 @@
 use super::outcome::{self, Choice};
 use super::press::decidable;
 use super::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT, one_line};
-use crate::engine::{Applied, Cx, Result, requests};
+use crate::engine::{Applied, Cx, Result, requests, skips};
 use crate::model::approval::{Approval, Decider, Matters};
 use crate::model::card::{CardOption, Matter};
 use crate::model::id::ApprovalId;
@@ -15,6 +15,7 @@ pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, matter: Matter
     match matter {
         Matter::Approval(id) => on_approval(cx, txn, id, value),
         Matter::Question(id) => requests::decide(cx, txn, id, value),
+        Matter::Skip(id) => skips::decide(cx, txn, id, value),
     }
 }
 

@@ -22,6 +22,7 @@ mod senders;
 mod texts;
 
 pub(super) use answer::answer;
+pub(super) use approvers::{administers, reach};
 pub(super) use ask::ask;
 pub(super) use channels::{Unheard, unheard};
 pub(super) use decide::decide;

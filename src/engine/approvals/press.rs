@@ -2,7 +2,7 @@
 
 use super::outcome::{self, Choice};
 use super::{approvers, rows};
-use crate::engine::{Applied, Cx, Result, requests};
+use crate::engine::{Applied, Cx, Result, requests, skips};
 use crate::model::approval::{Approval, Decider};
 use crate::model::card::{Button, CardOption, Matter};
 use crate::model::id::ApprovalId;
@@ -17,6 +17,7 @@ pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, press: &Press
     match press.button.matter {
         Matter::Approval(id) => on_approval(cx, txn, id, press),
         Matter::Question(id) => requests::pressed(cx, txn, id, press),
+        Matter::Skip(id) => skips::pressed(cx, txn, id, press),
     }
 }
 

@@ -72,7 +72,7 @@ fn home(cx: &Cx<'_>, txn: &Write<'_>, asker: &Asker) -> Result<TaskHome> {
 /// That a text is no time, in the words of the tool.
 fn bad_time(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, text: &str) -> Result<Option<String>> {
     let zone = schedule::zone_of(cx, txn, agent)?;
-    Ok(local::instant(text, &zone).err().map(|error| format!("invalid processAfter: {text} ({error})")))
+    Ok(local::instant(text, &zone).is_err().then(|| format!("invalid processAfter: {text}")))
 }
 
 fn tell(cx: &Cx<'_>, txn: &mut Write<'_>, asker: &Asker, text: &str, effects: &mut Vec<Effect>) -> Result<()> {

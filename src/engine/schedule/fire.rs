@@ -8,12 +8,13 @@ use crate::engine::{Cx, Result, remove, sessions, wake};
 use crate::model::address::Address;
 use crate::model::content::Content;
 use crate::model::effect::Effect;
-use crate::model::id::{MessageId, TaskId};
+use crate::model::id::{AgentId, MessageId, TaskId};
 use crate::model::message::{Body, MessageKind};
 use crate::model::session::SessionStatus;
 use crate::model::task::{FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
 use crate::state::{ForeignKey, Write};
+use crate::time::zone::Zone;
 
 /// Tasks that one sweep fires; the next one goes on.
 const FIRED_MAX: usize = 100;
@@ -37,28 +38,27 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
     let Some(slot) = before.due() else { return Ok(()) };
     let mut task = before.clone();
     if remove::is_removed(cx, txn, task.agent)? {
-        (task.state, task.next) = (TaskState::Cancelled, None);
+        (task.state, task.next, task.queued) = (TaskState::Cancelled, None, None);
         return put(cx, txn, id, (Some(&before), &task));
     }
     let zone = zone_of(cx, txn, task.agent)?;
+    if task.waiting().is_some() {
+        start_waiting(cx, txn, (id, &mut task), &zone, effects)?;
+        return put(cx, txn, id, (Some(&before), &task));
+    }
     let series = Series::of(&task, &zone);
     let newest = if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 };
     let passed = series.passed(slot, cx.now.wall, newest);
     let last = passed.newest.last().copied().unwrap_or(slot);
-    if task.running.is_none() && messages::backlog(cx, txn, task.agent)? >= cx.policy.backlog_max {
+    if task.running.is_none() && !has_place(cx, txn, task.agent)? {
         return Ok(()); // its time stays: it is looked at again, and nothing of the series is lost
     }
+    let passed = unused(cx, txn, id, (&series, passed))?;
     let plan = decide(&task, passed, cx.now.wall);
-    for (run, reason) in plan.skipped {
-        let Run { first, last: until, count } = run;
-        if was_used(cx, txn, (id, first))? {
-            continue;
-        }
+    for (Run { first, last: until, count }, reason) in plan.skipped {
         record(cx, txn, (id, first), &zone, FireOutcome::Skipped { reason, until, count })?;
     }
-    if let Some(slot) = plan.queue
-        && !was_used(cx, txn, (id, slot))?
-    {
+    if let Some(slot) = plan.queue.filter(|slot| task.queued != Some(*slot)) {
         task.queued = Some(slot);
         record(cx, txn, (id, slot), &zone, FireOutcome::Queued)?;
     }
@@ -72,14 +72,52 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
         (task.state, task.changed) = (TaskState::Done, cx.now.wall);
     }
     for slot in plan.run {
-        // A slot that was used once is not used again, whatever the clock did meanwhile.
-        if !was_used(cx, txn, (id, slot))? {
-            let message = start(cx, txn, (id, &task), slot, effects)?;
-            task.running = Some(message);
-            record(cx, txn, (id, slot), &zone, FireOutcome::Running(message))?;
-        }
+        let message = start(cx, txn, (id, &task), slot, effects)?;
+        task.running = Some(message);
+        record(cx, txn, (id, slot), &zone, FireOutcome::Running(message))?;
     }
     put(cx, txn, id, (Some(&before), &task))
+}
+
+/// Uses the slot that waited for a run that is over, if there is a place for its message; else it goes on waiting.
+pub(super) fn start_waiting(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, task): (TaskId, &mut Task),
+    zone: &Zone,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let Some(at) = task.waiting() else { return Ok(()) };
+    if !has_place(cx, txn, task.agent)? {
+        return Ok(());
+    }
+    let message = start(cx, txn, (id, task), at, effects)?;
+    (task.queued, task.running) = (None, Some(message));
+    record(cx, txn, (id, at), zone, FireOutcome::Running(message))
+}
+
+/// Whether there may be one more message for an agent.
+fn has_place(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
+    Ok(cx.has_room && messages::backlog(cx, txn, agent)? < cx.policy.backlog_max)
+}
+
+/// What passed, without what was used: a slot that was used once is neither used nor skipped again, whatever the clock did
+/// meanwhile.
+fn unused(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, passed): (&Series, Passed)) -> Result<Passed> {
+    let mut newest = Vec::new();
+    for slot in passed.newest {
+        if !was_used(cx, txn, (id, slot))? {
+            newest.push(slot);
+        }
+    }
+    let mut before = passed.before;
+    while let Some(run) = before
+        && was_used(cx, txn, (id, run.first))?
+    {
+        let next = series.after(run.first).filter(|next| *next <= run.last);
+        before = next.map(|first| Run { first, count: run.count.map(|count| count.saturating_sub(1)), ..run });
+    }
+    Ok(Passed { newest, before })
 }
 
 fn was_used(cx: &Cx<'_>, txn: &Write<'_>, slot: (TaskId, Timestamp)) -> Result<bool> {
@@ -182,7 +220,6 @@ fn decide(task: &Task, Passed { newest, before }: Passed, now: Timestamp) -> Pla
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::AgentId;
     use crate::model::task::{Recurrence, TaskOrigin};
 
     fn at(minute: i64) -> Timestamp {

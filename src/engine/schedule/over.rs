@@ -1,4 +1,4 @@
-//! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins.
+//! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins if there is a place for it.
 
 use super::{fire, put, record, zone_of};
 use crate::engine::{Cx, Result, notice, remove};
@@ -38,14 +38,10 @@ pub(in crate::engine) fn over(
     record(cx, txn, (slot.task, slot.at), &zone, outcome)?;
     if task.running == Some(message) {
         task.running = None;
-        if let Some(at) = task.queued.take()
-            && task.state != TaskState::Cancelled
-            && !remove::is_removed(cx, txn, task.agent)?
-        {
-            let message = fire::start(cx, txn, (slot.task, &task), at, effects)?;
-            task.running = Some(message);
-            record(cx, txn, (slot.task, at), &zone, FireOutcome::Running(message))?;
+        if task.state == TaskState::Cancelled || remove::is_removed(cx, txn, task.agent)? {
+            task.queued = None;
         }
+        fire::start_waiting(cx, txn, (slot.task, &mut task), &zone, effects)?;
     }
     put(cx, txn, slot.task, (Some(&before), &task))
 }

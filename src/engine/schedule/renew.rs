@@ -47,39 +47,37 @@ pub(in crate::engine) fn renew_some(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &
     }
 }
 
-/// Finds the next slot of one task anew. Slots that are still to come, seen from now, are not skipped any more.
+/// Finds the next slot of one task anew. Slots that are still to come, seen from now, are neither skipped nor waiting any
+/// more.
 pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
     let before = cx.db.tasks.require(txn, &id)?;
     let now = cx.now.wall;
     let Some(Anew { anchor, first, after }) = decide(&before, now) else { return Ok(()) };
-    let mut task = Task { anchor, ..before.clone() };
-    let series = Series::of(&task, &zone_of(cx, txn, task.agent)?);
-    let used = take_back_skips(cx, txn, id, (&series, now))?;
+    let series = Series::new(&before.recurrence, anchor, &zone_of(cx, txn, before.agent)?);
+    let used = take_back(cx, txn, id, now)?;
+    let mut task = Task { queued: before.queued.filter(|slot| *slot <= now), ..before.clone() };
     let mut next = first.or_else(|| series.after(after));
     while let Some(slot) = next.filter(|slot| used.contains(slot)) {
         next = series.after(slot);
     }
-    if next.is_none() || next == before.next {
+    if next.is_some() && next != before.next {
+        (task.anchor, task.next) = (anchor, next);
+    }
+    if task == before {
         return Ok(());
     }
-    task.next = next;
     put(cx, txn, id, (Some(&before), &task))
 }
 
-/// Slots that were skipped and are still to come, seen from now, are to come again. Those after now that have a record
-/// besides.
-fn take_back_skips(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: TaskId,
-    (series, now): (&Series, Timestamp),
-) -> Result<BTreeSet<Timestamp>> {
+/// Slots that were skipped or queued and are still to come, seen from now, are to come again. Those after now that have a
+/// record besides.
+fn take_back(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, now: Timestamp) -> Result<BTreeSet<Timestamp>> {
     let most = Timestamp::from_millis(i64::MAX);
     let mut used = BTreeSet::new();
     let later = (id, now.plus(Millis::new(1)))..=(id, most);
     for (key, fire) in cx.db.fires.collect_range(txn, later, FIRES_MAX)? {
         match fire.outcome {
-            FireOutcome::Skipped { .. } => drop(cx.db.fires.delete(txn, &key)?),
+            FireOutcome::Skipped { .. } | FireOutcome::Queued => drop(cx.db.fires.delete(txn, &key)?),
             _ => drop(used.insert(key.1)),
         }
     }
@@ -89,10 +87,9 @@ fn take_back_skips(
         if key.1 > now || until <= now {
             continue;
         }
-        let passed = series.passed(key.1, now, 1);
-        let until = passed.newest.last().copied().unwrap_or(key.1);
-        let count = passed.before.map_or(Some(1), |run| run.count.map(|count| count.saturating_add(1)));
-        let outcome = FireOutcome::Skipped { reason, until, count };
+        // The task may have had other times, or its people another zone, when these were skipped: which of them were the
+        // last ones before now is not known any more. All that passed until now stay skipped.
+        let outcome = FireOutcome::Skipped { reason, until: now, count: None };
         cx.db.fires.put(txn, &key, &Fire { outcome, ..fire })?;
     }
     Ok(used)

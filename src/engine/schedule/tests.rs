@@ -10,6 +10,7 @@ use crate::model::message::{Completion, MessageState};
 use crate::model::task::{
     Missed, NewTask, Overlap, Recurrence, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
+use crate::model::time::Millis;
 
 const A: AgentId = AgentId::new(1);
 const T: TaskId = TaskId::new(1);
@@ -219,6 +220,103 @@ fn a_move_to_another_zone_finds_the_next_slots_anew() {
     let due = scene.rows("tasks_due");
     assert!(due[0].contains("2026-01-16T00:00:00.000Z") && due[0].contains("ta1"), "{due:?}");
     assert!(due[1].contains("2026-01-16T02:00:00.000Z") && due[1].contains("ta2"), "one-shots stay: {due:?}");
+}
+
+/// The clock is another one now; every task is looked at.
+fn set_clock(scene: &Scene, to: &str) {
+    scene.jump(at(to));
+    scene.done(|cx, txn, after| {
+        renew_all(cx, txn)?;
+        renew_some(cx, txn, &mut after.effects).map(|()| Ok(Vec::new()))
+    });
+}
+
+fn fires(scene: &Scene) -> Vec<(String, FireOutcome)> {
+    let mut found = Vec::new();
+    scene.done(|cx, txn, _| {
+        let rows = cx.db.fires.collect_prefix(txn, &T, 100)?;
+        found = rows.into_iter().map(|((_, slot), fire)| (slot.to_string(), fire.outcome)).collect();
+        Ok(Ok(Vec::new()))
+    });
+    found
+}
+
+/// Slots of the old recurrence had passed that the new one does not have: a run of skipped slots that is cut where the
+/// clock is set back to is not cut at a slot of the new one, which would leave them without a record.
+#[test]
+fn what_was_skipped_stays_so_up_to_now_whatever_the_recurrence_is_now() {
+    let scene = scene();
+    let made = add(&scene, new(None, Some("5h"))).unwrap();
+    done(&scene, sweep(&scene, "2026-01-18T20:00:00Z").running.unwrap());
+    let daily = TaskChange { recurrence: Some(Some("0 9 * * *".to_owned())), ..TaskChange::default() };
+    tell(&scene, TaskCommand::Set(T, Box::new(daily))).unwrap();
+    set_clock(&scene, "2026-01-17T00:00:00Z");
+    let (first, outcome) = fires(&scene).swap_remove(0);
+    assert_eq!(first, shown(made.next));
+    let FireOutcome::Skipped { until, count, .. } = outcome else { panic!("{outcome:?}") };
+    let last_of_old = made.anchor.plus(Millis::minutes(7 * 5 * 60));
+    assert!(last_of_old <= until && until <= at("2026-01-17T00:01:00Z"), "{until}");
+    assert_eq!(count, None);
+    assert_eq!(shown(task(&scene).next), "2026-01-17T14:00:00.000Z");
+}
+
+/// A slot that was used by a clock that was ahead comes once more while another one waits: it takes no place.
+#[test]
+fn a_used_slot_does_not_take_the_place_of_one_that_waits() {
+    let scene = scene();
+    add(&scene, NewTask { overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) }).unwrap();
+    done(&scene, sweep(&scene, "2026-01-15T15:00:00Z").running.unwrap());
+    set_clock(&scene, "2026-01-15T12:30:00Z");
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    assert_eq!(shown(sweep(&scene, "2026-01-15T14:00:00Z").queued), "2026-01-15T14:00:00.000Z");
+    let late = sweep(&scene, "2026-01-15T15:30:00Z");
+    assert_eq!(
+        (shown(late.queued), shown(late.next)),
+        ("2026-01-15T14:00:00.000Z".into(), "2026-01-15T16:00:00.000Z".into())
+    );
+    done(&scene, running);
+    let outcomes = fires(&scene);
+    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+    assert!(matches!(outcomes[1].1, FireOutcome::Running(_)), "{outcomes:?}");
+    assert!(matches!(outcomes[2].1, FireOutcome::Done(_)), "{outcomes:?}");
+}
+
+#[test]
+fn a_slot_that_waits_and_has_not_come_after_all_comes_in_its_time() {
+    let scene = scene();
+    add(&scene, NewTask { overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) }).unwrap();
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    assert_eq!(shown(sweep(&scene, "2026-01-15T20:00:00Z").queued), "2026-01-15T20:00:00.000Z");
+    set_clock(&scene, "2026-01-15T13:30:00Z");
+    let back = task(&scene);
+    assert_eq!((back.queued, shown(back.next)), (None, "2026-01-15T14:00:00.000Z".to_owned()));
+    assert_eq!(fires(&scene).len(), 1);
+    done(&scene, running);
+    assert_eq!(task(&scene).running, None);
+}
+
+#[test]
+fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
+    for paused in [false, true] {
+        let scene = scene();
+        add(&scene, NewTask { overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) }).unwrap();
+        let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+        sweep(&scene, "2026-01-15T14:00:00Z");
+        if paused {
+            tell(&scene, TaskCommand::Pause(T)).unwrap();
+        }
+        scene.done(|cx, txn, after| {
+            let cx = &Cx { has_room: false, careful: None, ..*cx };
+            let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
+            messages::end(cx, txn, running, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+        });
+        let waiting = task(&scene);
+        assert_eq!((waiting.running, shown(waiting.queued)), (None, "2026-01-15T14:00:00.000Z".to_owned()));
+        let later = sweep(&scene, "2026-01-15T14:10:00Z");
+        assert!(later.running.is_some() && later.queued.is_none(), "it was due before the pause");
+        assert_eq!(shown(later.next), "2026-01-15T15:00:00.000Z");
+        assert_eq!(fires(&scene).len(), 2);
+    }
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn an_empty_or_unknown_mailbox_has_nothing() {
     let nothing = place.collect();
     assert_eq!((nothing.collection.found.len(), nothing.collection.closes, nothing.more), (0, None, false));
     let unknown = crate::model::id::SessionId::new(99);
-    assert_eq!(place.mailboxes.collect(unknown).unwrap().collection.found, []);
-    assert_eq!(place.mailboxes.collect_rest(unknown, 3).unwrap().collection.closes, Some(3));
+    assert_eq!(place.mailboxes.collect(unknown, 9).unwrap().collection.found, []);
+    assert_eq!(place.mailboxes.collect_rest(unknown, 3, 9).unwrap().collection.closes, Some(3));
     assert!(!place.mailboxes.path(unknown).exists());
 }
 

@@ -145,7 +145,7 @@ fn context_and_messages_are_what_the_contract_says() {
             "v": 1, "version": 3, "install": "in1", "session": "se12", "agent": "main", "agent_name": "Gen",
             "incarnation": 2, "epoch": 0, "session_name": "default",
             "provider": { "name": "command", "command": ["agent", "--json"], "effort": "high" },
-            "reply": reply, "tasks": [], "timezone": "Europe/Berlin",
+            "reply": reply, "timezone": "Europe/Berlin",
             "mcp_servers": [{ "name": "my-files", "command": "mcp-files", "args": ["--all"], "env": { "MODE": "calm" },
                 "secret_env": { "TOKEN": "HEARTH_MCP_my__files_TOKEN" } }],
             "destinations": [

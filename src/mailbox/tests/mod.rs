@@ -72,7 +72,7 @@ impl Place {
     }
 
     pub(super) fn collect(&self) -> Collected {
-        self.mailboxes.collect(SESSION).unwrap()
+        self.mailboxes.collect(SESSION, u32::MAX).unwrap()
     }
 
     pub(super) fn found(&self) -> Vec<Found> {
@@ -82,7 +82,7 @@ impl Place {
     }
 
     pub(super) fn rest(&self, incarnation: u32) -> Collected {
-        self.mailboxes.collect_rest(SESSION, incarnation).unwrap()
+        self.mailboxes.collect_rest(SESSION, incarnation, u32::MAX).unwrap()
     }
 
     /// Does what the engine makes of a collection that it takes in as a whole.

@@ -182,3 +182,36 @@ fn a_leftover_is_not_judged_before_all_acks_were_read() {
     assert_eq!(all.iter().filter(|line| line.starts_with("leftover")).collect::<Vec<_>>(), ["leftover 9001 late"]);
     assert!(!all.iter().any(|line| line.contains("missing")));
 }
+
+/// A program may write as many files as it likes: what is too much is one thing that is refused, and goes.
+#[test]
+fn what_is_said_too_often_is_left_out() {
+    let place = Place::new();
+    for n in 0..900_u64 {
+        place.write(&format!("out/m{n}.json"), said(&format!("m{n}"), 1, 2 * n + 1, false));
+    }
+    place.write("out/f.json", said("f", 1, 9_001, true));
+    place.write("ack/2.1.completed.json", ack(2, 1, "completed", &["f"]));
+    let (mut allowed, mut taken, mut left_out, mut rounds) = (300, 0, 0, 0);
+    let (mut all, mut reasons) = (Vec::new(), Vec::new());
+    while left_out + taken < 900 {
+        let collected = place.mailboxes.collect(SESSION, allowed).unwrap();
+        assert!(collected.faults.is_empty());
+        (taken, left_out, allowed) = (taken + collected.said, left_out + collected.left_out, allowed - collected.said);
+        all.extend(lines(&collected.collection.found));
+        reasons.extend(collected.collection.found.iter().filter_map(|found| match &found.record {
+            Record::Unreadable { reason, .. } => Some(reason.clone()),
+            _ => None,
+        }));
+        place.discard(&collected.collection);
+        rounds += 1;
+        assert!(rounds < 20);
+    }
+    assert_eq!((taken, left_out), (300, 600));
+    assert_eq!(all.iter().filter(|line| line.starts_with("said")).count(), 300);
+    assert!(reasons.iter().any(|reason| reason.contains("what was said beyond that is not taken in")), "{reasons:?}");
+    assert!(names(&place.agent("out")).iter().all(|name| !name.starts_with('m')), "nothing is left of it");
+    let rest = place.rest(1);
+    all.extend(lines(&rest.collection.found));
+    assert!(all.iter().any(|line| line.starts_with("end")), "answers are no part of it: {all:?}");
+}

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::process::Lookup;
 use super::{Error, Events, Runtime, Spec};
 use crate::model::id::SessionId;
@@ -27,9 +29,15 @@ mod table;
 mod tests;
 mod watch;
 
-/// How long everything may take to end when the daemon stops, after it was asked what there is; the rest of ten seconds is
-/// for telling the listener.
-const SHUT_DOWN: Duration = Duration::from_secs(7);
+/// How long everything may take to end in order when the daemon stops.
+const IN_ORDER: Duration = Duration::from_secs(7);
+/// How long a Podman that answers may take to end the rest by force: a busy machine takes its time, and what is left runs
+/// without anybody.
+const BY_FORCE: Duration = Duration::from_secs(15);
+/// How long it may take to notice that nothing is left.
+const AFTERWARDS: Duration = Duration::from_secs(2);
+/// Pause between two attempts to end things by force.
+const FORCE_AGAIN: Duration = Duration::from_millis(200);
 /// How long Podman may take to say what runs when the daemon stops.
 const LAST_LISTING: Duration = Duration::from_secs(2);
 /// The same when it starts.
@@ -232,9 +240,38 @@ impl Runtime for PodmanRuntime {
         for session in others.difference(&known) {
             self.order(*session, Order::End);
         }
-        if !self.shared.table.wait_empty(SHUT_DOWN) {
-            tracing::warn!("some agents are not gone yet");
+        if self.shared.table.wait_empty(IN_ORDER) {
+            return;
         }
+        tracing::warn!("some agents do not end in order; they are ended by force");
+        self.force();
+        if !self.shared.table.wait_empty(AFTERWARDS) {
+            tracing::warn!("some agents are not gone yet; the next start of Hearth ends them");
+        }
+    }
+}
+
+impl PodmanRuntime {
+    /// Removes every container of the installation, for as long as Podman answers in time.
+    fn force(&self) {
+        let shared = Arc::clone(&self.shared);
+        self.wait(async move {
+            let ended = async {
+                while let Ok(left) = shared.api.list(&shared.setup.install).await
+                    && !left.is_empty()
+                {
+                    let mut removals = JoinSet::new();
+                    for found in left {
+                        let shared = Arc::clone(&shared);
+                        removals.spawn(async move { shared.api.remove(&found.id).await.is_ok() });
+                    }
+                    if removals.join_all().await.contains(&false) {
+                        tokio::time::sleep(FORCE_AGAIN).await;
+                    }
+                }
+            };
+            tokio::time::timeout(BY_FORCE, ended).await
+        });
     }
 }
 

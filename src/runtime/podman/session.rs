@@ -20,6 +20,8 @@ use crate::runtime::{Error, Spec};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Longest one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Refusals to stop what runs, before it is removed with its processes.
+const STOPS: u32 = 3;
 /// Refusals to remove what has ended, before it is left to the next start.
 const REMOVALS: u32 = 6;
 /// Tries after which a question that is not answered is worth a warning.
@@ -165,15 +167,21 @@ impl Session<'_> {
         all.into_iter().filter(|found| found.session == Some(self.desk.session)).collect()
     }
 
-    /// Ends a container, waits until it is over and removes it.
+    /// Ends a container, waits until it is over and removes it. What cannot be stopped, such as one that somebody paused,
+    /// is removed as it is.
     async fn end(&self, id: &str) -> (Exit, String) {
         let mut pauses = Pauses::default();
+        let mut refusals = 0;
         loop {
             if let Some(end) = self.finish(id).await {
                 return end;
             }
             if let Err(error) = self.shared.api.stop(id).await {
                 tracing::debug!(id, %error, "a container does not stop");
+                refusals += u32::from(matches!(error, Fault::Refused { .. }));
+                if refusals >= STOPS {
+                    self.remove(id).await;
+                }
                 pauses.pause().await;
             }
         }

@@ -4,6 +4,7 @@ use super::Check;
 use crate::model::approval::{Approval, Matters, QuestionState};
 use crate::model::card::Matter;
 use crate::model::id::OutboundId;
+use crate::model::skip::SkipState;
 use crate::state::{ForeignKey, Result};
 
 /// Open approvals are found by whom and what they are about, and closed ones are not.
@@ -74,6 +75,10 @@ pub(super) fn asked(check: &mut Check<'_, '_>) -> Result<()> {
                 let row = check.look_up(&db.questions, &question)?;
                 row.filter(|row| row.state == QuestionState::Open).and_then(|row| row.card)
             }
+            Matter::Skip(skip) => match check.look_up(&db.skips, &skip)?.map(|row| row.state) {
+                Some(SkipState::Sending(card, _) | SkipState::Surfaced(card, _)) => Some(card),
+                _ => None,
+            },
         };
         if counts != Some(*id) {
             check.report(&db.asked, &key, format!("asks about {matter}, whose card is another one"));

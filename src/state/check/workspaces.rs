@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::model::record::RecordBody;
-use crate::model::session::{Session, WorkspaceSession};
+use crate::model::session::{Revision, Session, WorkspaceSession};
 use crate::model::workspace::Workspace;
 use crate::state::{Digest, Result, Text};
 
@@ -57,6 +57,19 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         |(_, _, id), row| Some(((own(row)?.base?.session, *id), ())),
         |check, (_, id), ()| Ok(check.look_up(&db.sessions_by_id, id)?.map(|(f, d)| (f, d, *id))),
     )?;
+    check.agree(
+        &db.revisions,
+        &db.revisions_by_base,
+        |(id, number), row| Some(((row.base?.session, *id, *number), ())),
+        |(_, id, number), ()| (*id, *number),
+    )?;
+    check.each(&db.revisions, |check, key, row: Revision| {
+        check.refers((&db.revisions, &key), (&db.sessions_by_id, &key.0))?;
+        match row.base {
+            Some(base) => check.refers((&db.revisions, &key), (&db.sessions_by_id, &base.session)),
+            None => Ok(()),
+        }
+    })?;
     check.each(&db.leases, |check, id, _| check.refers((&db.leases, &id), (&db.sessions_by_id, &id)))
 }
 
@@ -79,8 +92,22 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         }
         Ok(())
     })?;
+    let mut aside = Vec::new();
+    check.each(&db.intakes, |check, key, intake| {
+        if key != Digest::of(&intake.path) {
+            check.report(&db.intakes, &key, "it is not of this path");
+        }
+        let last = super::readable(db.records.last_in(check.txn, &(intake.session, intake.revision)))?;
+        if last.map_or(0, |((_, _, number), _)| number) != intake.records {
+            check.report(&db.intakes, &key, format!("says {} records, which are not there", intake.records));
+        }
+        aside.push((intake.session, intake.revision));
+        Ok(())
+    })?;
     check.each(&db.records, |check, key, row| {
-        check.refers((&db.records, &key), (&db.sessions_by_id, &key.0))?;
+        if !aside.contains(&(key.0, key.1)) {
+            check.refers((&db.records, &key), (&db.sessions_by_id, &key.0))?;
+        }
         if key.2 == 0 {
             check.report(&db.records, &key, "records are counted from 1");
         }

@@ -9,7 +9,7 @@ use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::{
     Access, Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, ExtraMount, Folder, Grant,
     Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode,
-    Skills, Trust, UnknownSenders, User, Wiring,
+    Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
 };
 use crate::model::hold_off::HoldOff;
 use crate::model::id::{
@@ -99,6 +99,7 @@ pub(super) fn agent(folder: &str) -> Agent {
         limits: Limits { memory: Some(1 << 30), cpu: None, pids: Some(512) },
         skills: Skills::Only(vec!["weather".to_owned()]),
         timezone: Some("Europe/Berlin".to_owned()),
+        technical_skips: TechnicalSkips::Retry,
     };
     Agent {
         folder: Folder::new(folder).unwrap(),
@@ -215,6 +216,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let workspace = Workspace {
         path: b"groups/main".to_vec(),
         former_paths: Vec::new(),
+        aliases: Vec::new(),
         agent: Some(AGENT),
         witness: None,
         project: None,
@@ -532,7 +534,7 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(ApprovalId::COUNTER, 2)?;
     set(TaskId::COUNTER, 2)?;
     set(SessionId::COUNTER, 5)?;
-    set(SkipId::COUNTER, 5)?;
+    set(SkipId::COUNTER, 7)?;
     set(ChangeId::COUNTER, 3)?;
     for counter in [ChatId::COUNTER, BodyId::COUNTER, DropId::COUNTER, QuestionId::COUNTER, JournalId::COUNTER] {
         set(counter, 1)?;

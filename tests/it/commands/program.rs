@@ -51,14 +51,18 @@ impl Program {
         path
     }
 
+    /// A command with nothing of the test's own environment but the search path, and no Podman whatever the machine has.
     #[expect(clippy::disallowed_methods, reason = "the program itself is tested")]
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
         command
             .args(args)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path())
             .env("HEARTH_DATA", self.data())
             .env("XDG_RUNTIME_DIR", self.dir.path().join("run"))
-            .env_remove("HEARTH_LOG")
+            .env("CONTAINER_HOST", format!("unix://{}", self.path("no-podman.sock")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -132,7 +132,8 @@ impl House {
         listed.lines().map(str::to_owned).collect()
     }
 
-    fn install(&self) -> String {
+    /// Name of the installation.
+    pub(super) fn install(&self) -> String {
         let rows = self.host.rows("meta");
         format!("{:016x}", rows[0]["value"]["install"].as_u64().unwrap())
     }
@@ -181,6 +182,13 @@ impl House {
     /// Sends the daemon a signal.
     pub(super) fn signal(&mut self, signal: Signal) {
         kill_process(self.host.daemon().unwrap().pid(), signal).unwrap();
+    }
+
+    /// Asks the daemon to stop: it does so in order, and leaves nothing behind.
+    pub(super) fn stop(&mut self) {
+        let ended = self.host.stop();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(self.containers(), Vec::<String>::new(), "{}", ended.stderr);
     }
 
     /// What was done is known, nothing is left to do, and the store agrees with itself.

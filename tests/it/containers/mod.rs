@@ -3,6 +3,7 @@
 //! Skipped without `HEARTH_TEST_PODMAN` and `HEARTH_TEST_IMAGE`; `.ci/podman.sh cargo test` makes both.
 
 mod adopt;
+mod builds;
 mod house;
 mod matrix;
 mod talk;

@@ -250,7 +250,13 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("base64"),
         within: "",
-        places: &[("src/channel/", "files inside of JSON")],
+        places: &[
+            ("src/channel/", "files inside of JSON"),
+            ("src/socket/workspace", "paths that are no text"),
+            ("src/socket/take_in.rs", "paths that are no text, and digests"),
+            ("src/contracts/claw/", "paths that are no text"),
+            ("src/cli/workspace", "so are they for programs"),
+        ],
         why: "bytes are bytes everywhere else",
     },
     Ban {

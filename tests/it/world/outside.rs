@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth::model::content::{BlobId, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
 use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Settled};
-use hearth::model::id::{OutboundId, SessionId};
+use hearth::model::group::GroupInput;
+use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{
     Again, Answer, Collection, Failure, Found, Observation, ObservedState, Record, Said, Target,
 };
 use hearth::model::request::Wish;
+use hearth::model::skip::{FoundSkip, SkipLook};
 
 /// What a channel says of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
@@ -32,6 +34,8 @@ pub(crate) struct Outside {
     pub(crate) numbers: BTreeMap<SessionId, u64>,
     /// What agents wrote and nobody has collected, as it would be collected.
     pub(crate) written: BTreeMap<SessionId, Vec<Found>>,
+    /// Skip summaries in the folders of agents.
+    pub(crate) skips: BTreeMap<AgentId, Vec<FoundSkip>>,
     /// Incarnations that run.
     pub(crate) running: BTreeMap<SessionId, u32>,
     /// Every incarnation that ever ran.
@@ -63,6 +67,7 @@ impl Default for Outside {
     fn default() -> Self {
         Self {
             inbox: BTreeMap::new(),
+            skips: BTreeMap::new(),
             replies: BTreeMap::new(),
             destinations: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -132,8 +137,24 @@ impl Outside {
                 self.released.extend(files);
                 vec![]
             }
+            // No test of this world has a file of this kind.
+            Effect::ShareState(_) => vec![],
             Effect::Unneeded(files) => {
                 self.unneeded.extend(files);
+                vec![]
+            }
+            Effect::LookForSkips(agent, _, after) => {
+                let found = self.skips.get(&agent).cloned();
+                found
+                    .map(|found| Input::Group(agent, GroupInput::Skips(SkipLook { after, found, complete: true })))
+                    .into_iter()
+                    .collect()
+            }
+            Effect::RemoveSkip { skill, digest, .. } => {
+                let is = |found: &FoundSkip| {
+                    found.skill == skill && matches!(&found.content, Ok(report) if report.digest == digest)
+                };
+                self.skips.values_mut().for_each(|files| files.retain(|found| !is(found)));
                 vec![]
             }
             Effect::Continue(rest) => vec![Input::Continue(rest)],

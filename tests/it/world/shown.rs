@@ -2,6 +2,7 @@
 
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::effect::{Effect, Export};
+use hearth::model::group::GroupInput;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Collection, Record};
 use hearth::model::report::{Reply, WiringReport};
@@ -34,7 +35,10 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Task(command) => format!("task command {command:?}"),
+        Input::Workspace(input) => format!("workspace {input:?}"),
         Input::Configure(configure) => format!("configure, {} changes", configure.changes.len()),
+        Input::Group(agent, GroupInput::Skips(look)) => format!("{} skips of {agent}", look.found.len()),
+        Input::Group(agent, happened) => format!("files of {agent}: {happened:?}"),
         Input::Continue(rest) => format!("continue {rest:?}"),
     }
 }
@@ -71,9 +75,12 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
             }
             text
         }
+        Reply::State(export) => format!("state {}", if export.is_some() { "to write" } else { "as it is" }),
         Reply::Task(id, task) => {
             format!("task {id} {}, next {:?}", task.state.as_str(), task.next.map(|at| at.to_string()))
         }
+        Reply::Workspace(reply) => format!("workspace {reply:?}"),
+        Reply::Session(answer) => format!("session {answer:?}"),
         Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {
             let lines: Vec<String> =
@@ -117,7 +124,10 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         Effect::Typing(session, at) => format!("typing of {session} in {}/{}", at.channel, at.platform_id),
         Effect::Reconnect(channel) => format!("reconnect {channel}"),
         Effect::Release(session, files) => format!("release {session} {files:?}"),
+        Effect::ShareState(agent) => format!("share state of {agent}"),
         Effect::Unneeded(files) => format!("remove {} files", files.len()),
+        Effect::LookForSkips(agent, ..) => format!("look for skips of {agent}"),
+        Effect::RemoveSkip { skill, .. } => format!("remove the skip of {skill}"),
         Effect::Continue(rest) => format!("continue {rest:?}"),
     }
 }

@@ -173,7 +173,6 @@ fn nobody() -> Context {
         provider: Provider { name: String::new(), command: Vec::new(), model: None, effort: None },
         reply: None,
         destinations: Vec::new(),
-        tasks: Vec::new(),
         timezone: String::new(),
         limits: Limits { max_prompt_messages: 0, max_json_bytes: 0, max_file_bytes: 0 },
         mcp_servers: Vec::new(),

@@ -133,8 +133,16 @@ impl Program {
     }
 }
 
-impl Provider for Program {
-    fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
+/// How an attempt at a turn ended.
+enum Attempt {
+    /// As the program says.
+    Ended(Result<(), Failure>),
+    /// The process of earlier turns was gone before it said anything in this one.
+    Stale,
+}
+
+impl Program {
+    fn attempt(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
         let provider = &turn.context.provider;
         let env = environment(&turn.context, &self.roots);
         let launch = Launch { argv: provider.command.clone(), env, without: Vec::new() };
@@ -146,6 +154,7 @@ impl Provider for Program {
         // What the host said between turns comes before the next one.
         running.pass_replies(report)?;
         running.process.tell(request(running.turns, turn, &self.roots, report.continuation()).to_string());
+        let mut is_heard = running.turns == 1;
         loop {
             report.check()?;
             running.pass_replies(report)?;
@@ -156,16 +165,33 @@ impl Provider for Program {
                 Heard::Gone(how) => {
                     // Whoever ended both wants no turn to fail.
                     report.check()?;
+                    if !is_heard {
+                        log::note(format_args!("between turns the agent's program {how}; it is started again"));
+                        report.tools_ended()?;
+                        return Ok(Attempt::Stale);
+                    }
                     return Err(TurnError::Failed(format!("the agent's program {how}")));
                 }
                 Heard::Line(line) => {
+                    is_heard = true;
                     if let Some(outcome) =
                         take(&line, report, &self.roots.group, (&mut running.asked, &mut running.tools))?
                     {
                         self.running = Some(running);
-                        return outcome.map_err(TurnError::from);
+                        return Ok(Attempt::Ended(outcome));
                     }
                 }
+            }
+        }
+    }
+}
+
+impl Provider for Program {
+    fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
+        loop {
+            // Only a process of earlier turns can be stale, and it is kept no longer.
+            if let Attempt::Ended(outcome) = self.attempt(turn, report)? {
+                return outcome.map_err(TurnError::from);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! What the agent is told about its tools: one entry for each, in the order of [`super::plan::TOOLS`].
+//! What the agent is told about its tools: one entry for each, in the order of [`super::plan::TOOLS`], then of
+//! [`super::group::TOOLS`].
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +8,7 @@ type Entry = (&'static str, &'static str, Value, &'static [&'static str]);
 
 /// The answer to `tools/list`.
 pub(super) fn tools() -> Value {
-    let entries = chats().into_iter().chain([question()]).chain(own()).chain(tasks());
+    let entries = chats().into_iter().chain([question()]).chain(own()).chain(tasks()).chain(group());
     json!({ "tools": entries.map(described).collect::<Vec<Value>>() })
 }
 
@@ -209,9 +210,65 @@ fn tasks() -> [Entry; 6] {
     ]
 }
 
+fn group() -> [Entry; 4] {
+    let thread = "Which thread: its id, or channel:chat, or channel:chat:thread. Leave it out for the one you are in.";
+    [
+        (
+            "mute_thread",
+            "Keeps what is said in a thread, or in a whole chat, from waking you, in all your sessions, until you end it \
+             with unmute_thread. For trusted agents only.",
+            json!({
+                "thread": text(thread),
+                "note": {"description": "Anything that you want to note with it, such as why and since when."},
+            }),
+            &[],
+        ),
+        (
+            "unmute_thread",
+            "Lets a thread that you muted wake you again. For trusted agents only.",
+            json!({"thread": text(thread)}),
+            &[],
+        ),
+        (
+            "report_skip",
+            "Reports work that a skill left undone, so that the owner hears of it: use it whenever you defer or skip a step \
+             without a handoff that really exists. One report for each run of a skill, with all that was skipped. For \
+             trusted agents only.",
+            json!({
+                "skill": text("The skill by its full name: tessl__ and lower-case words with - between them."),
+                "step": {
+                    "anyOf": [{"type": "string"}, {"type": "integer"}],
+                    "description": "Which step was skipped: its name or its number.",
+                },
+                "reason": text("Why, in one line that can be read as a message."),
+                "items": texts("Stable ids of what was skipped; none if it is everything."),
+                "technical": {
+                    "type": "boolean",
+                    "description": "True if something was broken for the moment and trying again would likely work; false \
+                                    if it was skipped on purpose: then the owner is asked what is to be done.",
+                },
+            }),
+            &["skill", "step", "reason"],
+        ),
+        (
+            "remember",
+            "Adds one line to the log of today, with the time; or, with promoteTo, notes a discovery that may be worth \
+             keeping for good. For trusted agents only.",
+            json!({
+                "text": text("What to remember, in one line."),
+                "shared": {"type": "boolean", "description": "True: in the log that all trusted agents share."},
+                "promoteTo": text("Where a discovery should be kept for good, such as a file of memory."),
+                "context": text("Where a discovery comes from."),
+            }),
+            &["text"],
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::group::TOOLS as GROUP;
     use crate::tools::plan::TOOLS;
 
     #[test]
@@ -219,7 +276,8 @@ mod tests {
         let listed = tools();
         let listed = listed["tools"].as_array().unwrap();
         let names: Vec<&str> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, TOOLS.map(|(name, _)| name));
+        let all: Vec<&str> = TOOLS.iter().map(|(name, _)| *name).chain(GROUP.iter().map(|(name, _)| *name)).collect();
+        assert_eq!(names, all);
         for tool in listed {
             let schema = &tool["inputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");

@@ -6,13 +6,15 @@
 //!                       └─ settle <── host/reply: the agent is told what the host made of it
 //! ```
 //!
-//! What a tool writes stands at once, whatever becomes of the turn. The host answers each of these files, so the agent
+//! What a tool writes stands at once, whatever becomes of the turn. Those of `group` write files that the agent group's
+//! sessions share, and need no answer. The host answers each of these files, so the agent
 //! hears of every refusal; the tool's own answer waits for that, without holding up the turn.
 
 mod address;
 mod arguments;
 mod catalogue;
 mod file;
+mod group;
 mod own;
 mod people;
 mod plan;
@@ -133,7 +135,10 @@ impl Server {
         arguments: Value,
         report: &mut Report<'_>,
     ) -> Result<Option<Value>, TurnError> {
-        let Some(tool) = plan::tool(name) else { return Ok(Some(rpc::unknown_tool(name))) };
+        let (tool, own) = (plan::tool(name), group::tool(name));
+        if tool.is_none() && own.is_none() {
+            return Ok(Some(rpc::unknown_tool(name)));
+        }
         let refused = |why: String| Ok(Some(rpc::tool_result(Err(why))));
         let arguments = match Arguments::read(arguments) {
             Ok(arguments) => arguments,
@@ -143,13 +148,17 @@ impl Server {
         if scene.turn != self.turn {
             (self.turn, self.calls) = (scene.turn, 0);
         }
-        let plan = match tool(&arguments, &scene) {
+        let plan = match tool.map(|tool| tool(&arguments, &scene)).transpose() {
             Ok(plan) => plan,
             Err(why) => return refused(why),
         };
         if let Err(why) = self.has_room(id) {
             return refused(why);
         }
+        let Some(plan) = plan else {
+            self.calls += 1;
+            return Ok(own.map(|own| rpc::tool_result(own(&arguments, &scene))));
+        };
         let posted = match report.post(plan.post)? {
             Ok(posted) => posted,
             Err(why) => return refused(why),

@@ -10,6 +10,7 @@ mod database;
 mod discovery;
 mod files;
 mod json;
+pub(crate) mod library;
 mod mute;
 mod needs;
 mod options;
@@ -98,6 +99,11 @@ fn end(options: &Options, result: Result<Json, End>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Seconds since 1970.
+fn clock_now() -> i64 {
+    i64::try_from(crate::clock::now_ms() / 1_000).unwrap_or(i64::MAX)
 }
 
 /// One line for people, as the program of this name would say it.

@@ -43,6 +43,11 @@ impl Places {
         }
     }
 
+    /// The places below these directories.
+    pub(crate) fn of_roots(roots: &Roots) -> Self {
+        Self { roots: roots.clone(), told: true }
+    }
+
     /// The directories.
     pub(crate) fn roots(&self) -> &Roots {
         &self.roots

@@ -36,6 +36,10 @@ while True:
     if word == "count":
         say(type="say", text="turn %d, continuation %s" % (turn["turn"], turn.get("continuation")))
         say(type="continuation", value="c%d" % turn["turn"])
+    elif word == "leave":
+        if rest == "now" or turn["turn"] > 1:
+            sys.exit(0)
+        say(type="say", text="turn %d" % turn["turn"])
     elif word == "mess":
         print("this is not JSON")
         say(type="invention", text="x")

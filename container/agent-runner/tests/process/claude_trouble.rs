@@ -9,6 +9,7 @@ use hearth_wire::{Ack, AckStatus, Retry};
 use crate::bench::{Bench, Runner, now, wait_for};
 use crate::claude::{bench, conversation, start};
 use crate::claude_midturn::cli_of;
+use crate::fake_api::Trouble;
 
 fn failed(bench: &Bench, seq: u64) -> (String, Option<Retry>) {
     let Ack { status, error, retry, .. } = bench.ended(seq);
@@ -54,6 +55,38 @@ fn an_api_that_is_not_there_may_come_back() {
     let (said, retry) = failed(&bench, 2);
     assert_eq!(retry, PASSING, "{said}");
     drop(api);
+}
+
+/// It is given up in some minutes, or when the agent's environment says so; until then the CLI would wait for half an hour.
+#[test]
+fn an_api_that_takes_requests_and_never_answers_is_given_up() {
+    let Some((bench, api)) = bench() else { return };
+    api.trouble(Some(Trouble::Mute));
+    bench.say(2, "hello");
+    let _runner = bench.start_with(|command| {
+        command.env("ANTHROPIC_BASE_URL", api.url()).env("ANTHROPIC_API_KEY", "sk-ant-test");
+        command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("API_TIMEOUT_MS", "1500").env("LANG", "C.UTF-8");
+    });
+    let (said, retry) = failed(&bench, 2);
+    assert_eq!(retry, PASSING, "{said}");
+    assert_eq!(api.requests().len(), 2, "asked again once");
+    api.trouble(None);
+    bench.say(4, "[[say back]]");
+    assert_eq!(bench.texts(4), ["back"]);
+}
+
+#[test]
+fn a_result_that_is_no_text_fails_its_turn() {
+    let cli = r#"
+for uuid, text in users():
+    took(uuid)
+    result(7) if "number" in text else result("fine")
+"#;
+    let Some((bench, _runner)) = script(cli) else { return };
+    bench.say(2, "number");
+    assert!(failed(&bench, 2).0.contains("a result that is no text"));
+    bench.say(4, "text");
+    assert_eq!(bench.texts(4), ["fine"]);
 }
 
 #[test]

@@ -31,6 +31,22 @@ fn a_program_lives_through_turns_and_its_continuation_through_programs() {
     assert_eq!(bench.texts(6), ["turn 1, continuation c2"]);
 }
 
+/// A program that is gone when it is told of a turn, and has said nothing in it, costs no message a try.
+#[test]
+fn a_program_that_ends_between_turns_is_started_again() {
+    let bench = bench();
+    let runner = bench.start();
+    bench.say(2, "leave later");
+    assert_eq!(bench.texts(2), ["turn 1"]);
+    bench.say(4, "leave later");
+    assert_eq!(bench.texts(4), ["turn 1"]);
+    assert!(runner.stderr().contains("it is started again"), "{}", runner.stderr());
+    // One that says nothing from the beginning is not.
+    bench.say(6, "leave now");
+    let ack = bench.ended(6);
+    assert_eq!(ack.status, AckStatus::Failed);
+}
+
 #[test]
 fn nonsense_is_noted_and_ignored() {
     let bench = bench();

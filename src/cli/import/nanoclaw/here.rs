@@ -42,9 +42,11 @@ fn destinations(db: &Tables, txn: &Read<'_>, all: &configuration::Configuration)
     for row in db.destinations.iter(txn)? {
         let ((agent, name), to) = row?;
         let to = match to {
-            Destination::Chat(id) => all.chats.iter().find(|chat| chat.id == id).map(|chat| {
-                DestinationSpec::Chat(chat.spec.channel.clone(), chat.spec.platform_id.clone())
-            }),
+            Destination::Chat(id) => all
+                .chats
+                .iter()
+                .find(|chat| chat.id == id)
+                .map(|chat| DestinationSpec::Chat(chat.spec.channel.clone(), chat.spec.platform_id.clone())),
             Destination::Agent(id) => folder(id).map(DestinationSpec::Agent),
         };
         if let (Some(agent), Some(to)) = (folder(agent), to) {

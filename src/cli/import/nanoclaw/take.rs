@@ -158,8 +158,7 @@ fn batch(changes: &[Change]) -> &[Change] {
 }
 
 fn request(changes: &[Change], expected: Option<u64>) -> ChangeRequest {
-    let puts: Vec<Change> =
-        changes.iter().filter(|change| edit(change).is_none()).cloned().collect();
+    let puts: Vec<Change> = changes.iter().filter(|change| edit(change).is_none()).cloned().collect();
     let toml = if puts.is_empty() { String::new() } else { write::write(&puts) };
     ChangeRequest { toml, edits: changes.iter().filter_map(edit).collect(), expected, ..ChangeRequest::default() }
 }
@@ -174,11 +173,9 @@ fn edit(change: &Change) -> Option<EditJson> {
         Change::DenyChat(channel, id) => EditJson::DenyChat(place(channel, id)),
         Change::Grant(user, role) => EditJson::Grant { user: user.to_string(), role: role_word(role) },
         Change::AddMember(agent, user) => EditJson::AddMember { agent: agent.to_string(), user: user.to_string() },
-        Change::AddDestination(agent, name, DestinationSpec::Chat(channel, id)) => EditJson::AddDestination {
-            agent: agent.to_string(),
-            name: name.clone(),
-            place: place(channel, id),
-        },
+        Change::AddDestination(agent, name, DestinationSpec::Chat(channel, id)) => {
+            EditJson::AddDestination { agent: agent.to_string(), name: name.clone(), place: place(channel, id) }
+        }
         Change::AddDestination(agent, name, DestinationSpec::Agent(peer)) => {
             EditJson::AddPeer { agent: agent.to_string(), name: name.clone(), peer: peer.to_string() }
         }
@@ -248,7 +245,7 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
         return Ok(());
     }
     let told = |failure: Failure| match failure {
-        Failure::Failed(why) | Failure::Changed(why) => why,
+        Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => why,
         Failure::Told => "it was refused".to_owned(),
     };
     if !has_agent(now, &task.agent) {
@@ -257,7 +254,8 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
     let agent = here::agent_id(paths, &task.agent).map_err(|error| error.to_string())?;
     let home = task.home.as_ref().filter(|place| is_here(now, &task.agent, place));
     let session = home.map(|place| open(paths, (&task.agent, place), false)).transpose().map_err(told)?;
-    let chat = |place: &Address| ChatJson { channel: place.channel.to_string(), platform_id: place.platform_id.to_string() };
+    let chat =
+        |place: &Address| ChatJson { channel: place.channel.to_string(), platform_id: place.platform_id.to_string() };
     let new = NewTaskJson {
         agent: agent.map(|id| id.to_string()).unwrap_or_default(),
         session: session.map(|(id, _)| id.to_string()),
@@ -280,7 +278,9 @@ fn message(host: &mut super::super::super::local::Host, event: &FoundEvent) -> R
         (Some(error), _) => Item::left_out(Kind::Message, &event.name, error),
         (None, "duplicate") => item(Outcome::Unchanged),
         (None, "routed" | "consumed") => item(Outcome::Taken),
-        (None, "held") => item(Outcome::Taken).noting(Some("it waits for a decision; see `hearth approvals`".to_owned())),
+        (None, "held") => {
+            item(Outcome::Taken).noting(Some("it waits for a decision; see `hearth approvals`".to_owned()))
+        }
         (None, _) => {
             let why = routed.reason.unwrap_or_else(|| "no agent takes it as its own".to_owned());
             Item::left_out(Kind::Message, &event.name, why)

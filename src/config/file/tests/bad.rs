@@ -73,6 +73,12 @@ const BAD: &[(&str, usize, &str)] = &[
     ("runtime = \"docker\"", 2, "`runtime` cannot be \"docker\"; write \"podman\" or \"process\""),
     ("image = \"a b\"", 2, "`a b` is no name of an image; write one like"),
     ("image = \"\"", 2, "is no name of an image"),
+    (
+        "image = \"docker://x\"",
+        2,
+        "`docker://x` is no name of an image, which has no `docker://` or the like before it",
+    ),
+    ("image = \"UPPER/x\"", 2, "`UPPER/x` is no name of an image: it has lower-case letters only"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is a boolean; write a string"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = \"lan\"", 4, "`network` cannot be \"lan\"; write \"none\" or \"host\""),
     (

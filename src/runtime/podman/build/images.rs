@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::http::{Body, Call, Engine, quoted};
 use super::recipe::{AGENT, DIGEST, INSTALL, KIND, VERSION};
 use super::runner::Machine;
-use super::{Error, Watch};
+use super::{Error, Options, Watch};
 
 /// Podman, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Image {
     pub digest: Option<String>,
     /// Folder and installation of the agent it is for; none for the base.
     pub agent: Option<(String, String)>,
+    /// With which options its base was built, as far as that is remembered.
+    pub options: Options,
 }
 
 impl Engine {
@@ -107,5 +109,6 @@ fn image(said: &Value) -> Option<Image> {
         version: label(VERSION),
         digest: label(DIGEST),
         agent: label(AGENT).zip(label(INSTALL)),
+        options: Options::remembered(&label),
     })
 }

@@ -4,14 +4,14 @@
 //! end for a build that hangs, so these few calls have a connection of their own.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 mod context;
 mod error;
 mod http;
 mod images;
+mod options;
 mod recipe;
 pub mod runner;
 mod trial;
@@ -21,12 +21,11 @@ pub use error::Error;
 pub use http::Engine;
 use http::{Body, Call, quoted};
 pub use images::{Image, Info};
+pub use options::Options;
 pub(super) use recipe::{AGENT, INSTALL};
 pub use recipe::{AgentImage, BaseImage, base_digest};
 pub use trial::{Limited, Trial, Tried};
 
-/// Longest file of certificates.
-const TRUST_MAX: u64 = 16 << 20;
 /// Lines of a failed build that are told.
 const TAIL: usize = 15;
 
@@ -37,17 +36,6 @@ pub trait Watch {
 
     /// Whether there is no time left. Asked at least twice a second.
     fn expired(&self) -> bool;
-}
-
-/// Where fetching goes, and whom it trusts.
-#[derive(Debug, Clone, Default)]
-pub struct Fetch {
-    /// Address of the registry of npm packages, if it is not the public one.
-    pub registry: Option<String>,
-    /// A file with certificates, for networks whose proxy opens TLS. They do not stay in the image.
-    pub trust: Option<PathBuf>,
-    /// Takes no step from the cache: what the distribution mended meanwhile gets in.
-    pub fresh: bool,
 }
 
 /// A build as Podman is told of it.
@@ -99,33 +87,6 @@ impl Engine {
 /// The last line of a build that succeeded.
 fn is_id(line: &str) -> bool {
     line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-impl Fetch {
-    /// Arguments of a build.
-    fn args(&self) -> Result<Value, Error> {
-        let Some(registry) = &self.registry else { return Ok(json!({})) };
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@%".contains(&byte);
-        let web = registry.starts_with("https://") || registry.starts_with("http://");
-        if !web || !registry.bytes().all(plain) {
-            return Err(Error::Registry { given: registry.clone() });
-        }
-        Ok(json!({ "REGISTRY": registry.trim_end_matches('/') }))
-    }
-
-    /// The directory with certificates, which is always there.
-    fn add_to(&self, context: Context) -> Result<Context, Error> {
-        let context = context.directory("trust/");
-        let Some(path) = &self.trust else { return Ok(context) };
-        let failed = |source| Error::File { path: path.clone(), source };
-        let found = std::fs::metadata(path).map_err(failed)?;
-        if !found.is_file() || found.len() > TRUST_MAX {
-            let what = format!("it must be a file of at most {TRUST_MAX} bytes");
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
-        }
-        let bytes = std::fs::read(path).map_err(failed)?;
-        Ok(context.bytes("trust/ca.pem", bytes))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Context, Engine, Error, Fetch, Order, Watch};
+use super::{Context, Engine, Error, Options, Order, Watch};
 use crate::model::entity::Packages;
 use crate::model::request::{is_apt_package, is_npm_package};
 use crate::runtime::image;
@@ -43,12 +43,8 @@ const REGISTRY: &str = "https://registry.npmjs.org";
 pub struct BaseImage {
     /// A statically linked runner, see [`super::runner::check`].
     pub runner: PathBuf,
-    /// The program of the agent CLI, if it is not to be fetched.
-    pub cli: Option<PathBuf>,
-    /// What it is built on, if it is not the Debian that the recipe names.
-    pub base: Option<String>,
-    /// Where the rest comes from.
-    pub fetch: Fetch,
+    /// What the rest is.
+    pub options: Options,
 }
 
 /// The image of an agent with packages.
@@ -83,29 +79,32 @@ impl Engine {
     /// # Errors
     /// [`Error`] of each kind; nothing has changed then.
     pub fn build_base(&self, wanted: &BaseImage, watch: &dyn Watch) -> Result<String, Error> {
-        let mut args = wanted.fetch.args()?;
-        if let (Some(base), Some(args)) = (&wanted.base, args.as_object_mut()) {
+        let options = &wanted.options;
+        let mut args = options.args()?;
+        if let (Some(base), Some(args)) = (&options.base, args.as_object_mut()) {
             args.insert("BASE".to_owned(), json!(name(base)?));
         }
         let digest = base_digest(&wanted.runner)?;
-        let labels = [(KIND, "base"), (VERSION, env!("CARGO_PKG_VERSION")), (DIGEST, &digest)];
+        let remembered = options.labels();
+        let mut labels = vec![(KIND, "base"), (VERSION, env!("CARGO_PKG_VERSION")), (DIGEST, &digest)];
+        labels.extend(remembered.iter().map(|(key, value)| (*key, value.as_str())));
         let text = format!("{BASE}{}", label(&labels));
         let mut context = Context::default().bytes("Containerfile", text).directory("cli/");
-        if let Some(cli) = &wanted.cli {
-            context = context.program("cli/claude", cli.clone())?;
+        if let Some(cli) = options.cli_program() {
+            context = context.program("cli/claude", cli)?;
         }
-        let context = wanted.fetch.add_to(context.program("hearth-runner", wanted.runner.clone())?)?;
-        self.build(&Order { image: image::OWN, args, context, fresh: wanted.fetch.fresh }, watch)
+        let context = options.add_to(context.program("hearth-runner", wanted.runner.clone())?)?;
+        self.build(&Order { image: image::OWN, args, context, fresh: options.fresh }, watch)
     }
 
-    /// Builds the image of an agent with packages and answers with its id.
+    /// Builds the image of an agent with packages and answers with its id. Of the options, those of the base mean nothing.
     ///
     /// # Errors
     /// [`Error`] of each kind; nothing has changed then.
-    pub fn build_agent(&self, wanted: &AgentImage<'_>, fetch: &Fetch, watch: &dyn Watch) -> Result<String, Error> {
+    pub fn build_agent(&self, wanted: &AgentImage<'_>, options: &Options, watch: &dyn Watch) -> Result<String, Error> {
         let context = Context::default().bytes("Containerfile", agent_recipe(wanted)?);
-        let context = fetch.add_to(context)?;
-        self.build(&Order { image: wanted.image, args: fetch.args()?, context, fresh: fetch.fresh }, watch)
+        let context = options.add_to(context)?;
+        self.build(&Order { image: wanted.image, args: options.args()?, context, fresh: options.fresh }, watch)
     }
 }
 
@@ -141,7 +140,7 @@ fn run(flags: &str, script: &str, arguments: &[String]) -> String {
     format!("RUN {flags}{}\n", json!(words))
 }
 
-/// Labels are letters, digits and `._-`: versions, numbers, folders.
+/// Labels are letters, digits and a few signs that mean nothing in a recipe: versions, numbers, folders, addresses.
 fn label(labels: &[(&str, &str)]) -> String {
     let words: Vec<String> = labels.iter().map(|(key, value)| format!("\"{key}\"=\"{value}\"")).collect();
     format!("LABEL {}\n", words.join(" "))
@@ -186,15 +185,6 @@ mod tests {
         assert!(matches!(recipe("x", &[], &["a b"]), Err(Error::Package { kind: "npm", .. })));
         for base in ["", "x\nRUN reboot", "x y", "$X", "-x"] {
             assert!(matches!(recipe(base, &["jq"], &[]), Err(Error::ImageName { .. })), "{base:?}");
-        }
-    }
-
-    #[test]
-    fn registries_are_addresses() {
-        let args = |registry: &str| Fetch { registry: Some(registry.to_owned()), ..Fetch::default() }.args();
-        assert_eq!(args("http://127.0.0.1:80/npm/").unwrap(), json!({ "REGISTRY": "http://127.0.0.1:80/npm" }));
-        for bad in ["", "registry.npmjs.org", "https://x/$(id)", "https://x/ y", "file:///x"] {
-            assert!(matches!(args(bad), Err(Error::Registry { .. })), "{bad}");
         }
     }
 }

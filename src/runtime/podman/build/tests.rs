@@ -87,8 +87,8 @@ fn a_build_that_hangs_ends() {
 fn certificates_are_a_file_of_some_length() {
     let place = tempfile::tempdir().unwrap();
     for path in ["/dev/zero".into(), place.path().to_owned()] {
-        let fetch = Fetch { trust: Some(path), ..Fetch::default() };
-        let Err(Error::File { source, .. }) = fetch.add_to(Context::default()) else { panic!("it was read") };
+        let options = Options { trust: Some(path), ..Options::default() };
+        let Err(Error::File { source, .. }) = options.add_to(Context::default()) else { panic!("it was read") };
         assert!(source.to_string().starts_with("it must be a file of at most"), "{source}");
     }
 }

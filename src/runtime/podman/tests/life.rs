@@ -45,8 +45,7 @@ fn who_ignores_being_asked_is_ended_after_two_seconds() {
     let since = std::time::Instant::now();
     world.runtime.kill(ONE, 1);
     assert_eq!(world.heard.gone(ONE, 1).0, Exit::Signal(9));
-    let took = since.elapsed().as_millis();
-    assert!((1_500..8_000).contains(&took), "{took} ms");
+    assert!(since.elapsed().as_millis() >= 1_500, "it had its two seconds");
 }
 
 #[test]
@@ -87,19 +86,53 @@ fn the_tail_is_the_end_and_has_no_secrets() {
 }
 
 #[test]
-fn everything_ends_in_parallel_when_the_daemon_stops() {
+fn everything_ends_when_the_daemon_stops() {
     let Some(world) = World::new("trap '' TERM; while :; do sleep 0.1; done") else { return };
     let sessions = [1, 2, 3, 4].map(SessionId::new);
     for session in sessions {
         world.ensure(session, 1);
         world.heard.running(session, 1);
     }
-    let since = std::time::Instant::now();
     world.runtime.shut_down();
-    let took = since.elapsed().as_millis();
-    assert!(took < 10_000, "{took} ms");
     assert_eq!(world.heard.count_gone(), 4);
     assert!(world.containers().is_empty());
     world.ensure(ONE, 2);
     assert!(world.heard.refused(ONE, 2).contains("hearth is stopping"));
+}
+
+/// Podman stops nothing that somebody paused.
+#[test]
+fn what_was_paused_ends_all_the_same() {
+    let Some(world) = World::new("sleep 1000") else { return };
+    for (incarnation, end) in [(1, Ending::Killed), (2, Ending::WithTheDaemon)] {
+        world.ensure(ONE, incarnation);
+        world.heard.running(ONE, incarnation);
+        podman(&["pause", &world.name(ONE)]);
+        assert_eq!(world.inspect(ONE, "{{.State.Status}}"), "paused");
+        match end {
+            Ending::Killed => world.runtime.kill(ONE, incarnation),
+            Ending::WithTheDaemon => world.runtime.shut_down(),
+        }
+        world.heard.gone(ONE, incarnation);
+        assert!(world.containers().is_empty());
+    }
+}
+
+enum Ending {
+    Killed,
+    WithTheDaemon,
+}
+
+/// However long Podman takes for each of them: what is left when the time for ending in order is over is ended by force.
+#[test]
+fn nothing_is_left_running_by_a_daemon_that_has_no_time() {
+    let Some(world) = World::new("trap '' TERM; while :; do sleep 0.1; done") else { return };
+    for session in [1, 2].map(SessionId::new) {
+        world.ensure(session, 1);
+        world.heard.running(session, 1);
+    }
+    world.runtime.force();
+    assert!(world.containers().is_empty());
+    world.runtime.shut_down();
+    assert_eq!(world.heard.count_gone(), 2);
 }

@@ -22,7 +22,6 @@ mod adopt;
 mod images;
 mod inside;
 mod life;
-mod measure;
 mod trouble;
 
 /// Generous, because the machine may be busy; nothing waits for it when all is well.

@@ -1,11 +1,17 @@
 //! Directories, the sessions that are theirs alone, and the files of agent groups.
 
 use super::{AGENT, OutboundId, SESSION, SessionId, SkipId, at, blob, json};
+use crate::model::Awake;
+use crate::model::approval::Decider;
 use crate::model::group::{
-    PendingResponse, SeenId, SkipKind, SkipState, SkipStep, SkipSummary, StateField, StateFile, StatePart, StateTrouble,
+    FieldName, PendingResponse, PendingState, SeenId, StateField, StateFile, StatePart, StateTrouble,
 };
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord, SpeakerRole};
-use crate::model::session::{Base, Compaction, Lineage, Session, SessionLabel, SessionSource, WorkspaceSession};
+use crate::model::session::{
+    Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession,
+};
+use crate::model::skip::{SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary};
+use crate::model::take_in::Intake;
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
 use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
 
@@ -21,6 +27,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let workspace = Workspace {
         path: b"/home/ada/p".to_vec(),
         former_paths: vec![b"/home/ada/old".to_vec()],
+        aliases: vec![b"/mnt/p".to_vec()],
         agent: None,
         witness: Some(witness.clone()),
         project: Some(b"/home/ada".to_vec()),
@@ -35,7 +42,13 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         WorkspaceFact::Made,
         WorkspaceFact::Adopted { from: b"/home/ada/old".to_vec() },
         WorkspaceFact::Replaced,
+        WorkspaceFact::Returned,
+        WorkspaceFact::Attached,
+        WorkspaceFact::Aliased { path: b"/mnt/p".to_vec() },
+        WorkspaceFact::Restored,
         WorkspaceFact::MismatchRefused { file: "a.jsonl".to_owned(), root: "/b".to_owned() },
+        WorkspaceFact::HandedOver { session: PARENT, fork: FORK, to: (fingerprint, discriminator) },
+        WorkspaceFact::TakenOver { session: FORK, parent: PARENT, from: (fingerprint, discriminator) },
         WorkspaceFact::Imported { sessions: 1 },
     ];
     for (number, what) in (1_u64..).zip(events) {
@@ -54,6 +67,15 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(own.label.as_str())?), &id)?;
     }
     db.sessions_by_base.put(txn, &(PARENT, FORK), &())?;
+    let revision = Revision {
+        base: Some(Base { session: FORK, revision: 0, upto: 1 }),
+        records: 5,
+        messages: 5,
+        compaction: fork().compaction.or_else(|| parent().compaction),
+        ended: at(3),
+    };
+    db.revisions.put(txn, &(PARENT, 0), &revision)?;
+    db.revisions_by_base.put(txn, &(FORK, PARENT, 0), &())?;
     records(db, txn)?;
     files(db, txn)
 }
@@ -79,6 +101,7 @@ fn parent() -> WorkspaceSession {
             from_name: true,
             root: Some(b"/home/ada/p".to_vec()),
             torn_tail: Some(b"{\"ty".to_vec()),
+            extra: Some(json("{\"session_meta\":{\"x\":1}}")),
         }),
         lease_epoch: 1,
         deleted: None,
@@ -132,44 +155,71 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let bodies = [RecordBody::Prompt("ping".to_owned()), message, RecordBody::Foreign(json("{\"type\":\"x\"}"))];
     for (number, body) in (1_u64..).zip(bodies) {
-        db.records.put(txn, &(PARENT, 1, number), &SessionRecord { at: at(3), body })?;
+        db.records.put(
+            txn,
+            &(PARENT, 1, number),
+            &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) },
+        )?;
     }
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
     for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
-        let row = ImportedFile { path: path.into(), at: at(4), outcome };
+        let row = ImportedFile { path: path.into(), at: at(4), outcome, older: Some(17) };
         db.imported.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
     }
+    let intake = Intake {
+        path: b"/home/ada/p/.claw/sessions/z.jsonl".to_vec(),
+        digest: [7; 32],
+        workspace: (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0)),
+        session: SessionId::new(9),
+        revision: 0,
+        records: 1,
+        messages: 0,
+    };
+    let record = SessionRecord { at: at(3), body: RecordBody::Prompt("ping".to_owned()), extra: None };
+    db.records.put(txn, &(intake.session, 0, 1), &record)?;
+    db.intakes.put(txn, &Digest::of(&intake.path), &intake)?;
     Ok(())
 }
 
 fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let file = StateFile {
         digest: Some(blob()),
+        writing: Some(blob()),
         looked: at(5),
         dirty: true,
-        trouble: Some(StateTrouble::Newer(2)),
+        trouble: Some(StateTrouble::Newer("2".to_owned())),
         quarantined: vec!["session-state.json.corrupt-1".to_owned()],
         last_position: 4,
     };
     db.state_files.put(txn, &AGENT, &file)?;
+    db.state_files_dirty.put(txn, &AGENT, &())?;
+    db.state_mutes.put(txn, &(AGENT, ForeignKey::of(&FieldName::of("t1"))), &())?;
     let fields = [
         (StatePart::Top, "mood", "1"),
         (StatePart::Sessions, "default", "{\"epoch\":1}"),
-        (StatePart::Muted, "t1", "null"),
+        (StatePart::Muted, "t1", "true"),
     ];
     for (position, (part, name, value)) in (1_u64..).zip(fields) {
-        let name = name.to_owned();
+        let name = FieldName::of(name);
         let key = (AGENT, part, ForeignKey::of(&name));
-        db.state_fields.put(txn, &key, &StateField { name, value: json(value), position, changed: at(5) })?;
+        let (value, known) = (Some(json(value)), vec![None, Some(json("2"))]);
+        db.state_fields.put(txn, &key, &StateField { name, value, known, position, changed: at(5) })?;
     }
-    let seen = SeenId { id: "mail-1".to_owned(), position: 1, first: at(4) };
+    let seen = SeenId { id: "\"mail-1\"".to_owned(), position: 1, first: at(4) };
     let key = ForeignKey::of(&seen.id);
     db.seen_ids_by_position.put(txn, &(AGENT, 1), &key)?;
     db.seen_ids.put(txn, &(AGENT, key), &seen)?;
     let message = "77".to_owned();
     let key = ForeignKey::of(&message);
-    let pending = PendingResponse { message, value: json("{}"), position: 2, since: at(4), due: at(90) };
+    let pending = PendingResponse {
+        message,
+        value: json("{}"),
+        position: 2,
+        since: at(4),
+        due: at(90),
+        state: PendingState::Waiting,
+    };
     db.pending_responses_due.put(txn, &(pending.due, AGENT, key.clone()), &())?;
     db.pending_responses.put(txn, &(AGENT, key), &pending)?;
     let states = [
@@ -177,7 +227,9 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         SkipState::Surfaced(OutboundId::new(1), at(8)),
         SkipState::Taken(at(8)),
         SkipState::Retried(at(8)),
-        SkipState::Acknowledged(at(8)),
+        SkipState::Acknowledged { by: Decider::Operator, answer: SkipAnswer::Leave, at: at(8) },
+        SkipState::Sending(OutboundId::new(2), at(8)),
+        SkipState::Unsent("nobody".to_owned(), at(8)),
     ];
     for (number, state) in (1_u64..).zip(states) {
         skip(db, txn, SkipId::new(number), state)?;
@@ -192,19 +244,29 @@ fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Resul
         agent: AGENT,
         skill: "tessl__check-cfps".to_owned(),
         session: Some(SESSION),
-        step: if technical { SkipStep::Number(3) } else { SkipStep::Name("tier 3".to_owned()) },
-        reason: "nightly budget".to_owned(),
-        items: vec!["cfp-1".to_owned()],
-        kind: if technical { SkipKind::Technical } else { SkipKind::Policy },
-        occurred: at(5),
-        digest: blob(),
+        report: SkipReport {
+            digest: blob(),
+            step: if technical { SkipStep::Number(3) } else { SkipStep::Name("tier 3".to_owned()) },
+            reason: "nightly budget".to_owned(),
+            items: vec!["cfp-1".to_owned()],
+            kind: if technical { SkipKind::Technical } else { SkipKind::Policy },
+            occurred: at(5),
+        },
         taken: at(6),
+        noticed: Awake::new(1, 6),
+        file: if technical { SkipFile::There } else { SkipFile::Replaced },
+        repeats: 1,
+        nonce: None,
         state,
     };
+    if let SkipState::Sending(outbound, _) = skip.state {
+        db.skips_sent.put(txn, &outbound, &id)?;
+    }
+    db.skips_by_skill.put(txn, &(AGENT, Text::new(skip.skill.clone())?, id), &())?;
     if waits {
         db.skips_unsurfaced.put(txn, &(AGENT, id), &())?;
     }
-    let file = Text::new(format!("{}/{}", skip.skill, skip.digest.as_str()))?;
+    let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str()))?;
     db.skips_by_file.put(txn, &(AGENT, file, id), &())?;
     db.skips.put(txn, &id, &skip)
 }

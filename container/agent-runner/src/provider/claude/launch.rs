@@ -15,13 +15,15 @@ use crate::provider::environment;
 use crate::roots::Roots;
 
 /// Variables that make it predictable. One that the agent's configuration sets already stays as it is.
-const QUIET: [(&str, &str); 9] = [
+const QUIET: [(&str, &str); 10] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
     // Even a refused login is tried again, by default for minutes.
     ("CLAUDE_CODE_MAX_RETRIES", "4"),
+    // An API that takes a request and never answers is given up before the host takes the agent for stuck.
+    ("API_TIMEOUT_MS", "300000"),
     // Schemas of MCP tools are sent at once instead of being searched for.
     ("ENABLE_TOOL_SEARCH", "false"),
     // One result per message: nothing goes on behind a finished turn.

@@ -107,7 +107,14 @@ pub(super) fn is_unknown_conversation(error: &str) -> bool {
 fn outcome(line: &Value) -> Result<String, Complaint> {
     let said = text(line, "result").to_owned();
     if line.get("is_error").and_then(Value::as_bool) != Some(true) {
-        return Ok(said);
+        // An answer may be empty, but it is a text.
+        return match line.get("result") {
+            Some(Value::String(_)) => Ok(said),
+            _ => Err(Complaint {
+                text: "the agent CLI ended its turn with a result that is no text".to_owned(),
+                status: None,
+            }),
+        };
     }
     let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let mut errors: Vec<&str> = errors.chain([said.as_str()]).filter(|error| !error.is_empty()).collect();
@@ -176,6 +183,12 @@ mod tests {
                 complaint("a; b", None),
             ),
             (r#"{"type":"result","subtype":"error_max_turns","is_error":true}"#, complaint("error_max_turns", None)),
+            (r#"{"type":"result","is_error":false,"result":""}"#, Ok(String::new())),
+            (
+                r#"{"type":"result","result":7}"#,
+                complaint("the agent CLI ended its turn with a result that is no text", None),
+            ),
+            (r#"{"type":"result"}"#, complaint("the agent CLI ended its turn with a result that is no text", None)),
         ] {
             assert_eq!(parse(line), Line::Result { session: None, outcome }, "{line}");
         }

@@ -68,7 +68,7 @@ impl Claude {
         running.give(What::Prompt, turn.native.as_ref().unwrap_or(&turn.prompt)).map_err(TurnError::Failed)?;
         match running.converse(turn, report) {
             Ok(Attempt::Ended) => self.running = Some(running),
-            Ok(Attempt::Unknown) => return Ok(Attempt::Unknown),
+            Ok(other) => return Ok(other),
             Err(TurnError::Stopped(stop)) => {
                 running.interrupt();
                 running.close();
@@ -83,14 +83,18 @@ impl Claude {
 
 impl Provider for Claude {
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
-        if matches!(self.attempt(turn, report)?, Attempt::Ended) {
-            return Ok(());
+        let mut attempt = self.attempt(turn, report)?;
+        if matches!(attempt, Attempt::Stale) {
+            attempt = self.attempt(turn, report)?;
         }
-        log::note("the conversation to go on with does not exist any more; a new one begins");
-        report.remember(None)?;
-        match self.attempt(turn, report)? {
+        if matches!(attempt, Attempt::Unknown) {
+            log::note("the conversation to go on with does not exist any more; a new one begins");
+            report.remember(None)?;
+            attempt = self.attempt(turn, report)?;
+        }
+        match attempt {
             Attempt::Ended => Ok(()),
-            Attempt::Unknown => {
+            Attempt::Unknown | Attempt::Stale => {
                 Err(TurnError::Failed("the agent CLI resumes a conversation nobody asked for".to_owned()))
             }
         }

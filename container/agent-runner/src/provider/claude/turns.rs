@@ -26,6 +26,8 @@ pub(super) enum Attempt {
     Ended,
     /// The conversation to go on with does not exist.
     Unknown,
+    /// The process of earlier turns was gone before it took anything of this one.
+    Stale,
 }
 
 impl Session {
@@ -34,10 +36,11 @@ impl Session {
         self.signs = trouble::Signs::default();
         self.draft = None;
         let mut since_look = Stopwatch::start();
+        let mut is_heard = !self.has_worked;
         loop {
             report.check()?;
             self.settle(report)?;
-            if since_look.elapsed() >= SLICE && self.given.takes_more() && turn.native.is_none() {
+            if is_heard && since_look.elapsed() >= SLICE && self.given.takes_more() && turn.native.is_none() {
                 since_look = Stopwatch::start();
                 if let Some((id, text)) = report.arrivals()? {
                     self.give(What::Arrival(id), &text).map_err(TurnError::Failed)?;
@@ -52,10 +55,16 @@ impl Session {
                 Heard::Gone(how) => {
                     // Whoever ended both wants no turn to fail.
                     report.check()?;
+                    if !is_heard {
+                        log::note(format_args!("between turns the agent CLI {how}; it is started again"));
+                        report.tools_ended()?;
+                        return Ok(Attempt::Stale);
+                    }
                     return Err(trouble::gone(&how, (self.has_worked, report.tool())).into());
                 }
                 Heard::Line(line) => line,
             };
+            is_heard = true;
             let Some(outcome) = self.take(&line, report)? else { continue };
             if let (false, Err(complaint)) = (self.is_proved, &outcome)
                 && lines::is_unknown_conversation(&complaint.text)

@@ -38,6 +38,11 @@ impl Stage {
         Self { context: context.unwrap(), asked, roots, dir }
     }
 
+    /// Lets the agent have what trusted agents share.
+    pub(in crate::tools) fn trust(&mut self) {
+        self.roots.trusted = Some(self.dir.path().join("trusted"));
+    }
+
     /// In a chat, with two destinations and one message.
     fn usual() -> Self {
         let address = json!({"channel": "telegram", "platform_id": "1", "thread_id": "t"});

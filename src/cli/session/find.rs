@@ -1,0 +1,314 @@
+//! Which session is meant: only sessions of this directory's workspace, unless all are asked for.
+
+use serde_json::Value;
+
+use super::error::Trouble;
+use super::place::Place;
+use crate::engine::workspaces::{Located, view};
+use crate::model::id::SessionId;
+use crate::model::session::{Session, SessionLabel};
+use crate::model::session_ref::Reference;
+use crate::model::time::Timestamp;
+use crate::model::workspace::{Workspace, WorkspaceKey, key_text};
+use crate::state::{Read, Tables, Text};
+
+type Result<T> = std::result::Result<T, Trouble>;
+
+/// A session that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) workspace: WorkspaceKey,
+    pub(super) id: SessionId,
+    pub(super) session: Session,
+}
+
+impl Found {
+    /// The id under which it is found again.
+    pub(super) fn name(&self) -> String {
+        name(self.id, &self.session)
+    }
+
+    /// Messages in it.
+    pub(super) fn messages(&self) -> u64 {
+        view::messages(&self.session)
+    }
+}
+
+/// The id under which a session is found again.
+pub(super) fn name(id: SessionId, session: &Session) -> String {
+    match session {
+        Session::Chat(_) => id.to_string(),
+        Session::Workspace(own) => own.label.to_string(),
+    }
+}
+
+/// A look at the store from one directory.
+pub(super) struct Look<'a> {
+    pub(super) place: &'a Place,
+    pub(super) db: &'a Tables,
+    pub(super) txn: &'a Read<'a>,
+    /// What the directory is.
+    pub(super) located: Located,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(place: &'a Place, db: &'a Tables, txn: &'a Read<'a>) -> Result<Self> {
+        let located = place.locate(db, txn)?;
+        Ok(Self { place, db, txn, located })
+    }
+
+    /// The workspace of the directory, if it has one.
+    pub(super) const fn workspace(&self) -> Option<WorkspaceKey> {
+        match &self.located {
+            Located::Known(key) => Some(*key),
+            Located::Unknown | Located::Moved { .. } | Located::Alias { .. } | Located::Replaced { .. } => None,
+        }
+    }
+
+    /// The workspace's row.
+    pub(super) fn row(&self) -> Result<Option<Workspace>> {
+        match self.workspace() {
+            Some(key) => Ok(self.db.workspaces.get(self.txn, &key)?),
+            None => Ok(None),
+        }
+    }
+
+    /// What a reference means here; without one it is what was switched to, else the newest.
+    pub(super) fn resolve(&self, reference: Option<&str>, exclude: Option<&str>) -> Result<Found> {
+        let Some(text) = reference else {
+            if let Some(found) = self.current()? {
+                return Ok(found);
+            }
+            return self.latest(exclude);
+        };
+        match Reference::read(text) {
+            Reference::Latest => self.latest(exclude),
+            Reference::Label(label) => self.label(&label)?.ok_or_else(|| self.missing(text)),
+            Reference::Key(id) => self.key(id, text),
+            Reference::File | Reference::Nothing => Err(self.missing(text)),
+        }
+    }
+
+    /// The session that was switched to.
+    pub(super) fn current(&self) -> Result<Option<Found>> {
+        let (Some(workspace), Some(row)) = (self.workspace(), self.row()?) else { return Ok(None) };
+        row.current.map(|id| self.load(workspace, id)).transpose().map(Option::flatten)
+    }
+
+    pub(super) fn load(&self, workspace: WorkspaceKey, id: SessionId) -> Result<Option<Found>> {
+        let session = self.db.sessions.get(self.txn, &(workspace.0, workspace.1, id))?;
+        Ok(session.map(|session| Found { workspace, id, session }))
+    }
+
+    fn label(&self, label: &SessionLabel) -> Result<Option<Found>> {
+        let Some(workspace) = self.workspace() else { return Ok(None) };
+        self.label_in(workspace, label)
+    }
+
+    fn label_in(&self, workspace: WorkspaceKey, label: &SessionLabel) -> Result<Option<Found>> {
+        let Ok(text) = Text::new(label.as_str()) else { return Ok(None) };
+        match self.db.session_labels.get(self.txn, &(workspace.0, workspace.1, text))? {
+            Some(id) => self.load(workspace, id),
+            None => Ok(None),
+        }
+    }
+
+    /// A session by the store's id. One of another workspace is not touched, and that is said.
+    fn key(&self, id: SessionId, text: &str) -> Result<Found> {
+        let Some(workspace) = self.db.sessions_by_id.get(self.txn, &id)? else { return Err(self.missing(text)) };
+        if self.workspace() == Some(workspace) {
+            let found = self.load(workspace, id)?.filter(|found| !is_trashed(&found.session));
+            return found.ok_or_else(|| self.missing(text));
+        }
+        let actual = self.root_of(workspace)?;
+        let expected = self.place.root();
+        let hint = format!("open it in {actual}, or fork it here with `hearth session fork {text} --any-workspace`");
+        Err(Trouble::new(
+            "workspace_mismatch",
+            format!("session workspace mismatch: expected {expected}, found {actual}"),
+            hint,
+        )
+        .with("session_id", text)
+        .with("expected_workspace_root", expected)
+        .with("expected_fingerprint", self.place.name(self.workspace()))
+        .with("actual_workspace_root", actual)
+        .with("actual_fingerprint", key_text(workspace)))
+    }
+
+    /// The newest session in which something was said.
+    pub(super) fn latest(&self, exclude: Option<&str>) -> Result<Found> {
+        let Some(workspace) = self.workspace() else { return Err(self.none()) };
+        let (newest, empty) = self.newest(workspace, exclude)?;
+        match newest {
+            Some(found) => Ok(found),
+            None if empty > 0 => Err(self.all_empty(empty)),
+            None => Err(self.none()),
+        }
+    }
+
+    /// The newest session of a workspace in which something was said, and how many empty ones are newer.
+    fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<(Option<Found>, u64)> {
+        let passed = |id, session: &Session| exclude == Some(name(id, session).as_str());
+        let (newest, empty) = view::latest(self.db, self.txn, workspace, passed)?;
+        Ok((newest.map(|(id, session)| Found { workspace, id, session }), empty))
+    }
+
+    /// What a reference means anywhere: here first, then in other workspaces.
+    pub(super) fn resolve_anywhere(&self, reference: Option<&str>, exclude: Option<&str>) -> Result<Found> {
+        let here = self.resolve(reference, exclude);
+        let wanted = reference.map_or(Reference::Latest, Reference::read);
+        match (here, &wanted) {
+            (Ok(found), _) => Ok(found),
+            (Err(trouble), Reference::File | Reference::Nothing) => Err(trouble),
+            (Err(trouble), Reference::Key(id)) => {
+                let Some(workspace) = self.db.sessions_by_id.get(self.txn, id)? else { return Err(trouble) };
+                self.load(workspace, *id)?.filter(|found| !is_trashed(&found.session)).ok_or(trouble)
+            }
+            (Err(trouble), Reference::Latest) => self.newest_anywhere()?.ok_or(trouble),
+            (Err(trouble), Reference::Label(label)) => {
+                let mut all = Vec::new();
+                for row in self.db.workspaces.iter(self.txn)? {
+                    let (key, _) = row?;
+                    all.extend(self.label_in(key, label)?);
+                }
+                match all.len() {
+                    0 => Err(trouble),
+                    1 => all.pop().ok_or(trouble),
+                    _ => Err(self.ambiguous(label, &all)?),
+                }
+            }
+        }
+    }
+
+    fn newest_anywhere(&self) -> Result<Option<Found>> {
+        let mut best: Option<((Timestamp, u64), Found)> = None;
+        for row in self.db.workspaces.iter(self.txn)? {
+            let (key, _) = row?;
+            let (Some(found), _) = self.newest(key, None)? else { continue };
+            let recency = found.session.recency();
+            if best.as_ref().is_none_or(|(than, _)| recency > *than) {
+                best = Some((recency, found));
+            }
+        }
+        Ok(best.map(|(_, found)| found))
+    }
+
+    /// Other workspaces that have sessions.
+    pub(super) fn others(&self) -> Result<u64> {
+        let own = self.workspace();
+        let mut count = 0;
+        for row in self.db.workspaces.iter(self.txn)? {
+            let (key, _) = row?;
+            if Some(key) != own && self.db.recency.first_in(self.txn, &key)?.is_some() {
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The directory of a workspace, for people.
+    pub(super) fn root_of(&self, key: WorkspaceKey) -> Result<String> {
+        let row = self.db.workspaces.get(self.txn, &key)?;
+        Ok(row.map_or_else(|| key_text(key), |row| String::from_utf8_lossy(&row.path).into_owned()))
+    }
+
+    /// Names the workspace and what is beside it in an error.
+    fn about(&self, trouble: Trouble) -> Trouble {
+        let others = self.others().unwrap_or(0);
+        self.place.about(trouble, self.workspace(), others)
+    }
+
+    /// There is no session of that name here.
+    pub(super) fn missing(&self, text: &str) -> Trouble {
+        if let Some(moved) = self.moved() {
+            return moved;
+        }
+        let branch = Reference::read(text).branch();
+        let hint = match branch {
+            "file" => "a file is taken in with `hearth session import`; sessions are named by the ids that `hearth \
+                       session list` shows"
+                .to_owned(),
+            _ => self.place.hint(self.workspace(), self.others().unwrap_or(0)),
+        };
+        let trouble = Trouble::new("session_not_found", format!("session not found: {text}"), hint);
+        self.about(trouble.with("requested", text).with("branch", branch))
+    }
+
+    fn none(&self) -> Trouble {
+        if let Some(moved) = self.moved() {
+            return moved;
+        }
+        let message = self.place.nothing(self.workspace());
+        let mut hint = self.place.hint(self.workspace(), self.others().unwrap_or(0));
+        if let Some(replaced) = self.replaced() {
+            hint = format!("{replaced}\n{hint}");
+        }
+        self.about(Trouble::new("no_managed_sessions", message, hint))
+    }
+
+    fn all_empty(&self, count: u64) -> Trouble {
+        let name = self.place.name(self.workspace());
+        let message =
+            format!("all sessions are empty (0 messages) in workspace {name} ({}), {count} of them", self.place.root());
+        let hint = "a new one may just be running: wait and look again, or name one by its id";
+        self.about(Trouble::new("all_sessions_empty", message, hint).with("empty_sessions", count))
+    }
+
+    /// What people should know of a directory that has no sessions.
+    pub(super) fn note(&self) -> Option<String> {
+        self.moved().map(|moved| format!("{}: {}", moved.message, moved.hint)).or_else(|| self.replaced())
+    }
+
+    fn replaced(&self) -> Option<String> {
+        let Located::Replaced { key } = &self.located else { return None };
+        Some(format!(
+            "another directory was at this path before: its sessions are kept as workspace {}, `hearth workspace adopt` \
+             attaches them",
+            key_text(*key)
+        ))
+    }
+
+    fn moved(&self) -> Option<Trouble> {
+        let Located::Moved { key, from } = &self.located else { return None };
+        let from = String::from_utf8_lossy(from).into_owned();
+        let message = format!(
+            "{} is the directory that was {from} when its sessions were kept (workspace {})",
+            self.place.root(),
+            key_text(*key)
+        );
+        let trouble = Trouble::new("workspace_moved", message, "`hearth workspace adopt` goes on with them here")
+            .with("moved_from", from)
+            .with("moved_workspace", key_text(*key));
+        Some(self.about(trouble))
+    }
+
+    fn ambiguous(&self, label: &SessionLabel, all: &[Found]) -> Result<Trouble> {
+        let mut places = Vec::new();
+        for found in all {
+            places.push(format!("{} in {}", found.id, self.root_of(found.workspace)?));
+        }
+        let hint = format!("name one by the store's id: {}", places.join(", "));
+        let keys: Vec<Value> = all.iter().map(|found| Value::from(found.id.to_string())).collect();
+        let message = format!("{label} is the id of {} sessions of other workspaces", all.len());
+        Ok(Trouble::new("session_ambiguous", message, hint).with("candidates", keys))
+    }
+
+    /// A session in the trash, by the id that it had or the store's; the newest of that id.
+    pub(super) fn trashed(&self, text: &str) -> Result<Found> {
+        let Some(workspace) = self.workspace() else { return Err(self.missing(text)) };
+        let mut best = None;
+        for row in self.db.trash.iter(self.txn)? {
+            let ((since, id), ()) = row?;
+            if since == Timestamp::from_millis(0) || self.db.sessions_by_id.get(self.txn, &id)? != Some(workspace) {
+                continue;
+            }
+            best = self.load(workspace, id)?.filter(|found| found.name() == text || id.to_string() == text).or(best);
+        }
+        best.ok_or_else(|| self.missing(text))
+    }
+}
+
+/// Whether a session is in the trash.
+pub(super) fn is_trashed(session: &Session) -> bool {
+    matches!(session, Session::Workspace(own) if own.deleted.is_some())
+}

@@ -1,0 +1,125 @@
+//! `hearth session import` and `hearth import claw`: sessions are taken in from files, with a report for each of them.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::error::Trouble;
+use super::place::Place;
+use super::taking::{Report, Taking};
+use crate::cli::workspace::{self, AllowBroad, Guarded};
+use crate::cli::{Done, Failure, out};
+use crate::config::{Paths, env};
+use crate::contracts::claw::{self, Found};
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only say what would be taken in
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ClawArgs {
+    /// The directory in which claw was used
+    dir: PathBuf,
+    /// Only say what would be taken in
+    #[arg(long)]
+    dry_run: bool,
+    /// Where claw kept the sessions of all directories [default: $CLAW_CONFIG_HOME, else ~/.claw]
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    allow: AllowBroad,
+}
+
+/// Takes files in.
+pub(super) fn import(place: &Place, args: &ImportArgs, json: bool) -> Result<(), Trouble> {
+    let mut taking = Taking::new(place, args.dry_run)?;
+    let reports = args.files.iter().map(|file| taking.take(file)).collect::<Result<Vec<_>, _>>()?;
+    let failed = reports.iter().any(Report::is_refused);
+    told(place, &reports, ("session_import", args.dry_run), json)?;
+    if failed { Err(ended()) } else { Ok(()) }
+}
+
+/// Takes all sessions of a directory in.
+pub(in crate::cli) fn claw(paths: &Paths, args: &ClawArgs, json: bool) -> Done {
+    all(paths, args, json).map_err(|trouble| super::tell(trouble, "import", json))
+}
+
+fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), Trouble> {
+    if !args.dir.is_dir() {
+        let message = format!("{} is no directory", args.dir.display());
+        let hint = "name the directory in which claw was used, the one with .claw in it";
+        return Err(Trouble::new("workspace_missing", message, hint));
+    }
+    let sight = match workspace::guard(&args.dir, args.allow, json)? {
+        Guarded::Aborted => return Ok(()),
+        Guarded::Go => workspace::sight(paths, &args.dir)?,
+    };
+    let place = Place::new(paths, sight);
+    let mut taking = Taking::new(&place, args.dry_run)?;
+    let data = args.from.clone().or_else(data_dir);
+    let found = claw::find(taking.home(), data.as_deref()).map_err(Failure::from)?;
+    let mut reports = Vec::new();
+    for file in &found.files {
+        reports.push(taking.take(&file.path)?);
+    }
+    told(&place, &reports, ("import_claw", args.dry_run), json)?;
+    if !json {
+        beside(&args.dir, &found)?;
+    }
+    if reports.iter().any(Report::is_damaged) { Err(ended()) } else { Ok(()) }
+}
+
+/// Where claw keeps sessions outside of their directories.
+fn data_dir() -> Option<PathBuf> {
+    let set = env::env_lookup("CLAW_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    set.or_else(|| env::home().map(|home| home.join(".claw")))
+}
+
+/// What there is besides the files of the directory itself.
+fn beside(dir: &Path, found: &Found) -> Result<(), Failure> {
+    if found.files.is_empty() {
+        out::note(&format!("there are no session files of claw for {}", dir.display()));
+    }
+    for other in &found.others {
+        out::note(&format!("{} is of another directory, or of this one before it was moved", other.display()));
+    }
+    Ok(())
+}
+
+/// It was told file by file.
+fn ended() -> Trouble {
+    Trouble::new("import_refused", "", "")
+}
+
+fn told(place: &Place, reports: &[Report], (kind, dry_run): (&str, bool), json: bool) -> Result<(), Trouble> {
+    if !json {
+        for report in reports {
+            out::line(&report.line())?;
+        }
+        return Ok(());
+    }
+    let count = |word: &str| reports.iter().filter(|report| report.word() == word).count();
+    let refused = reports.iter().any(Report::is_refused);
+    let files: Vec<Value> = reports.iter().map(Report::json).collect();
+    Ok(out::json(&json!({
+        "kind": kind,
+        "action": "import",
+        "status": if refused { "error" } else { "ok" },
+        "dry_run": dry_run,
+        "workspace_root": place.root(),
+        "taken": count("taken"),
+        "revised": count("revised"),
+        "already": count("already"),
+        "passed": count("passed"),
+        "conflicts": count("conflict"),
+        "refused": count("refused"),
+        "files": files,
+    }))?)
+}

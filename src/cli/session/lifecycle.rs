@@ -1,0 +1,188 @@
+//! In which state a session is, and why.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::model::record::SpeakerRole;
+use crate::model::time::Millis;
+
+/// A holder that says nothing for longer than this is stalled.
+const BEAT_MAX: Millis = Millis::minutes(5);
+
+/// What is known of a session when one looks at it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Facts {
+    /// Whoever holds it.
+    pub(super) holder: Option<Holding>,
+    /// Messages in it.
+    pub(super) messages: u64,
+    /// What was said last, and whether its maker says that the turn ends with it.
+    pub(super) last: Option<(SpeakerRole, Option<bool>)>,
+    /// The directory is there.
+    pub(super) present: bool,
+    /// The directory has changes that are not committed.
+    pub(super) dirty: bool,
+}
+
+/// Who holds a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holding {
+    /// Whether its process runs.
+    pub(super) alive: bool,
+    /// When it was last heard of.
+    pub(super) silent: Millis,
+}
+
+/// The state of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    /// Somebody works on it.
+    Active,
+    /// Somebody holds it and says nothing.
+    Stalled,
+    /// Whoever held it is dead.
+    Orphaned,
+    /// It lies there.
+    Saved,
+    /// Nothing was ever said in it.
+    Empty,
+    /// It was left in the middle of something, and the directory has changes.
+    Abandoned,
+}
+
+/// Why a session is orphaned or abandoned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reason {
+    /// Its process ended without a word.
+    ProcessKilled,
+    /// The directory is not there.
+    WorkspaceMissing,
+    /// The last turn has no end.
+    TurnUnfinished,
+}
+
+/// A state for people and programs.
+#[derive(Debug, Serialize)]
+pub(super) struct LifecycleJson {
+    pub(super) state: State,
+    pub(super) abandoned_reason: Option<Reason>,
+    /// The older words: `running_process` or `saved_only`.
+    pub(super) kind: &'static str,
+    pub(super) abandoned: bool,
+    pub(super) workspace_dirty: bool,
+    pub(super) dirty_file_count: Option<u64>,
+    /// Some of them.
+    pub(super) dirty_files: Vec<String>,
+    pub(super) pid: Option<u32>,
+    pub(super) lease_epoch: Option<u64>,
+    /// Hearth looks at processes, not at terminals.
+    pub(super) pane_id: Option<String>,
+    pub(super) pane_command: Option<String>,
+    pub(super) pane_path: Option<String>,
+    pub(super) panes: Vec<String>,
+    pub(super) observed_at_ms: i64,
+}
+
+/// The state of a session.
+pub(super) fn decide(facts: Facts) -> (State, Option<Reason>) {
+    let killed = facts.holder.is_some_and(|holder| !holder.alive);
+    let unfinished = facts.last.is_some_and(|(role, ends)| match ends {
+        Some(ends) => !ends,
+        None => role != SpeakerRole::Assistant && role != SpeakerRole::System,
+    });
+    match facts.holder {
+        Some(holder) if holder.alive && holder.silent <= BEAT_MAX => (State::Active, None),
+        Some(holder) if holder.alive => (State::Stalled, None),
+        _ if !facts.present && facts.messages > 0 => (State::Abandoned, Some(Reason::WorkspaceMissing)),
+        _ if killed && facts.dirty => (State::Abandoned, Some(Reason::ProcessKilled)),
+        _ if killed => (State::Orphaned, Some(Reason::ProcessKilled)),
+        _ if facts.messages == 0 => (State::Empty, None),
+        _ if unfinished && facts.dirty => (State::Abandoned, Some(Reason::TurnUnfinished)),
+        _ => (State::Saved, None),
+    }
+}
+
+impl State {
+    /// The word for people.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Stalled => "stalled",
+            Self::Orphaned => "orphaned",
+            Self::Saved => "saved",
+            Self::Empty => "empty",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// The word of programs that know only whether something runs.
+    pub(super) const fn kind(self) -> &'static str {
+        match self {
+            Self::Active | Self::Stalled => "running_process",
+            Self::Orphaned | Self::Saved | Self::Empty | Self::Abandoned => "saved_only",
+        }
+    }
+}
+
+impl Reason {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ProcessKilled => "its process was killed",
+            Self::WorkspaceMissing => "the directory is gone",
+            Self::TurnUnfinished => "the last turn has no end",
+        }
+    }
+}
+
+/// A state in one line.
+pub(super) fn signal(state: State, reason: Option<Reason>, dirty: bool) -> String {
+    let mut parts = vec![Cow::from(state.as_str())];
+    parts.extend(dirty.then_some(Cow::from("dirty directory")));
+    parts.extend(reason.map(|reason| Cow::from(reason.as_str())));
+    parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_their_reasons() {
+        use SpeakerRole::{Assistant, Tool, User};
+        let alive = |seconds| Some(Holding { alive: true, silent: Millis::seconds(seconds) });
+        let dead = Some(Holding { alive: false, silent: Millis::ZERO });
+        let none: Option<Holding> = None;
+        let (here, gone, dirty, clean) = (true, false, true, false);
+        for ((holder, messages, last, present, is_dirty), state, reason) in [
+            ((alive(0), 0, None, here, clean), State::Active, None),
+            ((alive(300), 3, Some((User, None)), here, dirty), State::Active, None),
+            ((alive(301), 3, None, here, dirty), State::Stalled, None),
+            ((dead, 3, Some((Assistant, None)), here, clean), State::Orphaned, Some(Reason::ProcessKilled)),
+            ((dead, 3, Some((Assistant, None)), here, dirty), State::Abandoned, Some(Reason::ProcessKilled)),
+            ((none, 0, None, here, dirty), State::Empty, None),
+            ((none, 2, Some((Assistant, None)), here, dirty), State::Saved, None),
+            ((none, 1, Some((User, None)), here, clean), State::Saved, None),
+            ((none, 1, Some((User, None)), here, dirty), State::Abandoned, Some(Reason::TurnUnfinished)),
+            ((none, 3, Some((Tool, None)), here, dirty), State::Abandoned, Some(Reason::TurnUnfinished)),
+            ((none, 3, Some((Assistant, Some(false))), here, dirty), State::Abandoned, Some(Reason::TurnUnfinished)),
+            ((none, 3, Some((Tool, Some(true))), here, dirty), State::Saved, None),
+            ((none, 3, Some((Assistant, None)), gone, clean), State::Abandoned, Some(Reason::WorkspaceMissing)),
+            ((none, 0, None, gone, clean), State::Empty, None),
+        ] {
+            let facts = Facts { holder, messages, last, present, dirty: is_dirty };
+            assert_eq!(decide(facts), (state, reason), "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_is_one_line() {
+        assert_eq!(signal(State::Saved, None, false), "saved");
+        assert_eq!(
+            signal(State::Abandoned, Some(Reason::TurnUnfinished), true),
+            "abandoned · dirty directory · the last turn has no end"
+        );
+    }
+}

@@ -1,0 +1,387 @@
+//! Looking at sessions; nothing is changed and nothing is made.
+
+use serde_json::{Map, Value, json};
+
+use super::error::Trouble;
+use super::find::{Found, Look};
+use super::place::Place;
+use super::shape::{self, RecordJson, SessionJson, Surroundings};
+use super::{Perhaps, lifecycle};
+use crate::cli::{out, workspace as directory};
+use crate::clock;
+use crate::contracts::git;
+use crate::contracts::workspace::path_of;
+use crate::engine::workspaces::view::{self, Cut};
+use crate::model::session::Session;
+use crate::model::session_ref::Reference;
+use crate::model::time::Timestamp;
+
+type Told = Result<(), Trouble>;
+
+/// Records that are read in one piece.
+const PIECE: usize = 1_000;
+/// Records through which the history is looked for.
+const HISTORY_LOOK: usize = 5_000;
+
+/// What the directory of a place looks like now.
+pub(super) fn surroundings(place: &Place) -> Surroundings {
+    let dir = path_of(&place.sight.path);
+    Surroundings { present: place.sight.witness.is_some(), changes: git::changes(dir) }
+}
+
+/// The workspace, as every answer names it.
+pub(super) fn workspace_json(place: &Place, name: String) -> Value {
+    let mut shape = Map::new();
+    shape.insert("fingerprint".to_owned(), json!(name));
+    directory::put_path(&mut shape, "root", &place.sight.path);
+    Value::Object(shape)
+}
+
+/// Lists the sessions of the directory.
+pub(super) fn list(place: &Place, (limit, trash): (usize, bool), json: bool) -> Told {
+    let Some(reader) = place.reader()? else { return tell_list(place, &Listed::default(), json) };
+    let around = surroundings(place);
+    let listed = reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let current = look.row()?.and_then(|row| row.current);
+        let mut shown = Vec::new();
+        for found in if trash { trashed(&look, limit)? } else { newest(&look, limit)? } {
+            shown.push(shape::session(&look, (found.id, &found.session), &around, current == Some(found.id))?);
+        }
+        let name = Some(place.name(look.workspace()));
+        Ok::<_, Trouble>(Listed { name, others: look.others()?, note: look.note(), shown })
+    })?;
+    tell_list(place, &listed, json)
+}
+
+/// What there is to list.
+#[derive(Default)]
+struct Listed {
+    /// Name of the workspace, if there is a store.
+    name: Option<String>,
+    /// Other workspaces with sessions.
+    others: u64,
+    /// What people should know of the directory.
+    note: Option<String>,
+    shown: Vec<SessionJson>,
+}
+
+/// The newest sessions of the workspace.
+fn newest(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
+    let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
+    let newest = view::newest(look.db, look.txn, workspace, limit)?;
+    Ok(newest.into_iter().map(|(id, session)| Found { workspace, id, session }).collect())
+}
+
+/// What of the workspace is in the trash, the newest first.
+fn trashed(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
+    let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for row in look.db.trash.iter(look.txn)? {
+        let ((since, id), ()) = row?;
+        if since != Timestamp::from_millis(0) && look.db.sessions_by_id.get(look.txn, &id)? == Some(workspace) {
+            all.extend(look.load(workspace, id)?);
+        }
+    }
+    all.reverse();
+    all.truncate(limit);
+    Ok(all)
+}
+
+fn tell_list(place: &Place, listed: &Listed, json: bool) -> Told {
+    let Listed { name, others, note, shown } = listed;
+    let name = name.clone().unwrap_or_else(|| place.name(None));
+    if json {
+        let ids: Vec<&str> = shown.iter().map(|one| one.id.as_str()).collect();
+        let active = shown.iter().find(|one| one.current).map(|one| one.id.as_str());
+        return Ok(out::json(&json!({
+            "kind": "sessions",
+            "action": "list",
+            "status": "ok",
+            "workspace": workspace_json(place, name),
+            "sessions": ids,
+            "session_details": shown,
+            "active": active,
+            "other_partitions": others,
+            "note": note,
+        }))?);
+    }
+    out::line(&format!("workspace {name} ({})", place.root()))?;
+    if shown.is_empty() {
+        out::line("no sessions")?;
+        if let Some(note) = note {
+            out::line(note)?;
+        }
+        if *others > 0 {
+            out::line(&format!("{others} other workspaces have sessions: they are not seen here"))?;
+        }
+        return Ok(());
+    }
+    let now = clock::wall();
+    let row = |one: &SessionJson| {
+        vec![
+            one.id.clone(),
+            if one.current { "current" } else { "" }.to_owned(),
+            lifecycle::signal(one.lifecycle.state, one.lifecycle.abandoned_reason, one.lifecycle.workspace_dirty),
+            one.message_count.to_string(),
+            age(now, Timestamp::from_millis(one.updated_at_ms)),
+            from(one),
+            one.title.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = ["SESSION", "", "STATE", "MESSAGES", "CHANGED", "FROM", "TITLE"];
+    Ok(out::table(&headings, shown.iter().map(row).collect())?)
+}
+
+fn from(one: &SessionJson) -> String {
+    let branch = one.branch_name.as_ref().map(|branch| format!("{branch} of ")).unwrap_or_default();
+    one.parent_session_id.as_ref().map(|parent| format!("{branch}{parent}")).unwrap_or_default()
+}
+
+/// How long ago something was, in one word.
+fn age(now: Timestamp, then: Timestamp) -> String {
+    match now.since(then).get() / 1_000 {
+        0..5 => "just-now".to_owned(),
+        s @ 5..60 => format!("{s}s-ago"),
+        s @ 60..3_600 => format!("{}m-ago", s / 60),
+        s @ 3_600..86_400 => format!("{}h-ago", s / 3_600),
+        s => format!("{}d-ago", s / 86_400),
+    }
+}
+
+/// Shows which session is the newest.
+pub(super) fn latest(place: &Place, exclude: Option<&str>, json: bool) -> Told {
+    let shown = one(place, |look| look.latest(exclude), None)?;
+    if json {
+        return Ok(out::json(&json!({
+            "kind": "session",
+            "action": "latest",
+            "status": "ok",
+            "workspace": workspace_json(place, shown.name),
+            "session": shown.session,
+        }))?);
+    }
+    Ok(out::line(&shown.session.id)?)
+}
+
+struct One {
+    name: String,
+    session: SessionJson,
+}
+
+fn one(
+    place: &Place,
+    find: impl FnOnce(&Look<'_>) -> Result<Found, Trouble>,
+    reference: Option<&str>,
+) -> Result<One, Trouble> {
+    let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
+    let around = surroundings(place);
+    reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let found = find(&look)?;
+        let current = look.row()?.and_then(|row| row.current) == Some(found.id);
+        let session = shape::session(&look, (found.id, &found.session), &around, current)?;
+        Ok(One { name: place.name(look.workspace()), session })
+    })
+}
+
+/// Says whether there is a session of that id; that there is none is an answer.
+pub(super) fn exists(place: &Place, text: &str, json: bool) -> Told {
+    let heard = match place.reader()? {
+        None => Err(place.no_store(Some(text))),
+        Some(reader) => reader.read(|db, txn| {
+            let look = Look::new(place, db, txn)?;
+            let found = look.resolve(Some(text), None)?;
+            let active = look.row()?.and_then(|row| row.current) == Some(found.id);
+            Ok::<_, Trouble>((found.name(), active, place.name(look.workspace())))
+        }),
+    };
+    let (found, name) = match heard {
+        Ok((id, active, name)) => (Some((id, active)), name),
+        Err(trouble) if is_absence(&trouble.kind) => {
+            let name = trouble.fields.get("fingerprint").and_then(Value::as_str).map(str::to_owned);
+            (None, name.unwrap_or_else(|| place.name(None)))
+        }
+        Err(trouble) => return Err(trouble),
+    };
+    if json {
+        return Ok(out::json(&json!({
+            "kind": "session_exists",
+            "action": "exists",
+            "status": "ok",
+            "workspace": workspace_json(place, name),
+            "requested": text,
+            "branch": Reference::read(text).branch(),
+            "exists": found.is_some(),
+            "session_id": found.as_ref().map(|(id, _)| id),
+            "active": found.as_ref().is_some_and(|(_, active)| *active),
+        }))?);
+    }
+    Ok(out::line(if found.is_some() { "yes" } else { "no" })?)
+}
+
+fn is_absence(kind: &str) -> bool {
+    ["session_not_found", "no_managed_sessions", "all_sessions_empty", "workspace_mismatch"].contains(&kind)
+}
+
+/// How a session is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// For people, or the same for programs.
+    Shown,
+    /// All of it.
+    Loaded,
+}
+
+/// Shows a session with its records.
+pub(super) fn show(
+    place: &Place,
+    (text, revision): (&str, Option<u32>),
+    (limit, form): (usize, Form),
+    json: bool,
+) -> Told {
+    let Some(reader) = place.reader()? else { return Err(place.no_store(Some(text))) };
+    let around = surroundings(place);
+    let (name, session, records, revision) = reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let found = look.resolve(Some(text), None)?;
+        let current = look.row()?.and_then(|row| row.current) == Some(found.id);
+        let session = shape::session(&look, (found.id, &found.session), &around, current)?;
+        let (records, number) = records(&look, &found, revision, limit)?;
+        Ok::<_, Trouble>((place.name(look.workspace()), session, records, number))
+    })?;
+    if json || form == Form::Loaded {
+        return Ok(out::json(&json!({
+            "kind": "session",
+            "action": if form == Form::Loaded { "load" } else { "show" },
+            "status": "ok",
+            "workspace": workspace_json(place, name),
+            "session": session,
+            "revision": revision,
+            "records": records,
+        }))?);
+    }
+    print(&session, &records, revision)
+}
+
+/// The newest records of a session, at most so many, and the revision they are of.
+pub(super) fn records(
+    look: &Look<'_>,
+    found: &Found,
+    revision: Option<u32>,
+    limit: usize,
+) -> Result<(Vec<RecordJson>, u32), Trouble> {
+    let own = match &found.session {
+        Session::Chat(_) => {
+            let rows = view::conversation(look.db, look.txn, found.id, limit)?;
+            return Ok((rows.into_iter().map(shape::chat_record).collect(), 0));
+        }
+        Session::Workspace(own) => own,
+    };
+    let cut = match revision {
+        None => Cut::current(found.id, own),
+        Some(number) => view::revision(look.db, look.txn, found.id, number)?.ok_or_else(|| {
+            let message = format!("session {} has no revision {number}: the newest is {}", own.label, own.revision);
+            Trouble::new("no_such_revision", message, "leave --revision out to see what is in it now")
+        })?,
+    };
+    let parts = view::segments(look.db, look.txn, cut)?;
+    let mut after = cut.records.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
+    let mut all = Vec::new();
+    loop {
+        let some = view::records(look.db, look.txn, &parts, (after, PIECE))?;
+        let Some((last, _)) = some.last() else { return Ok((all, cut.revision)) };
+        after = *last;
+        all.extend(some.into_iter().map(|(number, row)| shape::record(number, row)));
+    }
+}
+
+fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> Told {
+    let state = lifecycle::signal(
+        session.lifecycle.state,
+        session.lifecycle.abandoned_reason,
+        session.lifecycle.workspace_dirty,
+    );
+    let mut lines = vec![
+        ("session", session.id.clone()),
+        ("state", state),
+        ("messages", session.message_count.to_string()),
+        ("created", session.created.clone()),
+        ("changed", session.updated.clone()),
+    ];
+    lines.extend(session.title.clone().map(|title| ("title", title)));
+    lines.extend(session.model.clone().map(|model| ("model", model)));
+    lines.extend(Some(from(session)).filter(|from| !from.is_empty()).map(|from| ("forked from", from)));
+    if revision != session.revision {
+        lines.push(("revision", format!("{revision}, and {} is the newest", session.revision)));
+    }
+    if let Some(done) = session.compaction.as_ref().filter(|_| revision == session.revision) {
+        let text = done.get("summary").and_then(Value::as_str).unwrap_or_default();
+        lines.push(("before", text.to_owned()));
+    }
+    for (key, value) in lines {
+        out::line(&format!("{key:12} {value}"))?;
+    }
+    for record in records {
+        let who = record.speaker.as_deref().or(record.role).unwrap_or(record.kind);
+        let text = if record.expired { "expired" } else { record.text.as_deref().unwrap_or("(not shown)") };
+        out::line(&format!("\n#{} {who}, {}", record.number, record.at))?;
+        text.lines().try_for_each(|line| out::line(&format!("  {line}")))?;
+    }
+    Ok(())
+}
+
+/// Shows what was typed; where nothing is kept of that, what people said.
+pub(super) fn history(place: &Place, which: &Perhaps, count: u32, json: bool) -> Told {
+    let reference = which.session.as_deref();
+    let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
+    let (id, all) = reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let found = look.resolve(reference, which.exclude.as_deref())?;
+        let (records, _) = records(&look, &found, None, HISTORY_LOOK)?;
+        Ok::<_, Trouble>((found.name(), records))
+    })?;
+    let typed: Vec<&RecordJson> = all.iter().filter(|record| record.kind == "prompt_history").collect();
+    let said = || all.iter().filter(|record| record.role == Some("user") && record.text.is_some()).collect();
+    let mut entries = if typed.is_empty() { said() } else { typed };
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let total = entries.len();
+    entries.drain(..total.saturating_sub(count));
+    if json {
+        let shape = |one: &&RecordJson| json!({ "number": one.number, "timestamp_ms": one.at_ms, "text": one.text });
+        return Ok(out::json(&json!({
+            "kind": "history",
+            "action": "history",
+            "status": "ok",
+            "session_id": id,
+            "total": total,
+            "entries": entries.iter().map(shape).collect::<Vec<_>>(),
+        }))?);
+    }
+    for one in entries {
+        out::line(&format!("{}  {}", one.at, one.text.as_deref().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_one_word() {
+        let now = Timestamp::from_millis(1_000_000_000);
+        for (ago, word) in [
+            (0, "just-now"),
+            (4_999, "just-now"),
+            (5_000, "5s-ago"),
+            (59_999, "59s-ago"),
+            (60_000, "1m-ago"),
+            (3_600_000, "1h-ago"),
+            (86_400_000, "1d-ago"),
+            (-5_000, "just-now"),
+        ] {
+            assert_eq!(age(now, Timestamp::from_millis(1_000_000_000 - ago)), word, "{ago}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! One file after the other becomes a session, in pieces that are small enough for one transaction each.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::error::Trouble;
+use super::place::Place;
+use crate::cli::Failure;
+use crate::cli::local::{Host, host};
+use crate::contracts::claw::{self, Damage, Home, Part, SessionFile, Unfit};
+use crate::engine::workspaces::Located;
+use crate::model::input::Input;
+use crate::model::record::{RecordBody, SessionRecord};
+use crate::model::report::Reply;
+use crate::model::take_in::{FileRefused, FileSession, FileState, TakeIn};
+use crate::model::workspace::WorkspaceInput;
+use crate::socket::client::unexpected;
+use crate::socket::protocol::{Request, Response};
+use crate::socket::take_in::{PieceJson, RefusedJson, TookInJson};
+use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
+use crate::state::Digest;
+
+/// Records of one piece.
+const PIECE_RECORDS: usize = 500;
+/// Bytes of one piece, if it is more than one record.
+const PIECE_BYTES: usize = 4 << 20;
+/// Answers to one file before something must be wrong.
+const ROUNDS_MAX: usize = 10_000_000;
+
+/// What became of one file.
+pub(super) struct Report {
+    file: PathBuf,
+    /// What was read of it, if it may be taken in.
+    about: Option<About>,
+    fate: Fate,
+}
+
+/// What a file holds.
+struct About {
+    label: String,
+    records: usize,
+    messages: usize,
+    /// Bytes at its end that were no record.
+    torn: bool,
+    from_name: bool,
+}
+
+enum Fate {
+    /// It is a session now, or would be.
+    Taken { session: Option<String>, label: String, revision: u32 },
+    /// Nothing was to be done; the word says why.
+    Kept { word: &'static str, session: String, label: String, why: Option<String> },
+    /// It was not taken in.
+    Refused { kind: String, why: String, damaged: bool, fields: Map<String, Value> },
+}
+
+impl Report {
+    /// What became of it, for programs.
+    pub(super) fn word(&self) -> &'static str {
+        match &self.fate {
+            Fate::Taken { revision: 0, .. } => "taken",
+            Fate::Taken { .. } => "revised",
+            Fate::Kept { word, .. } => word,
+            Fate::Refused { .. } => "refused",
+        }
+    }
+
+    /// Whether somebody has to look at it.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.word(), "refused" | "conflict")
+    }
+
+    /// Whether something is broken, rather than somebody else's.
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(&self.fate, Fate::Refused { damaged: true, .. }) || self.word() == "conflict"
+    }
+
+    /// One line for people.
+    pub(super) fn line(&self) -> String {
+        let file = self.file.display();
+        let held = self.about.as_ref().map_or_else(String::new, |about| {
+            let torn = if about.torn { "; its last line was torn off" } else { "" };
+            let named = if about.from_name { "; named after its file" } else { "" };
+            format!(" ({} records, {} messages{torn}{named})", about.records, about.messages)
+        });
+        match &self.fate {
+            Fate::Taken { label, revision: 0, .. } => format!("taken    {label}  {file}{held}"),
+            Fate::Taken { label, revision, .. } => format!("revised  {label}  {file}{held}, now revision {revision}"),
+            Fate::Kept { word, label, why, .. } => {
+                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("{word:<8} {label}  {file}{why}")
+            }
+            Fate::Refused { why, .. } if why.contains(&file.to_string()) => format!("refused  {why}"),
+            Fate::Refused { why, .. } => format!("refused  {file}: {why}"),
+        }
+    }
+
+    /// The same for programs.
+    pub(super) fn json(&self) -> Value {
+        let mut shape = Map::from_iter([
+            ("file".to_owned(), json!(self.file.to_string_lossy())),
+            ("result".to_owned(), json!(self.word())),
+        ]);
+        let mut put = |name: &str, value: Value| drop(shape.insert(name.to_owned(), value));
+        if let Some(about) = &self.about {
+            put("session_id", json!(about.label));
+            put("records", json!(about.records));
+            put("message_count", json!(about.messages));
+            put("truncated_tail", json!(about.torn));
+            put("identity_source", json!(if about.from_name { "filename" } else { "file" }));
+        }
+        match &self.fate {
+            Fate::Taken { session, label, revision } => {
+                put("session_id", json!(label));
+                put("key", json!(session));
+                put("revision", json!(revision));
+            }
+            Fate::Kept { session, label, why, .. } => {
+                put("session_id", json!(label));
+                put("key", json!(session));
+                if let Some(why) = why {
+                    put("error", json!(why));
+                }
+            }
+            Fate::Refused { kind, why, fields, .. } => {
+                put("kind", json!(kind));
+                put("error", json!(why));
+                shape.extend(fields.clone());
+            }
+        }
+        Value::Object(shape)
+    }
+}
+
+/// Takes files of one workspace in.
+pub(super) struct Taking<'a> {
+    place: &'a Place,
+    home: Home,
+    dry_run: bool,
+    /// Opened when there is something to do: a file that is refused makes no store.
+    host: Option<Host>,
+}
+
+impl<'a> Taking<'a> {
+    pub(super) fn new(place: &'a Place, dry_run: bool) -> Result<Self, Trouble> {
+        let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
+        let known = match place.reader()? {
+            None => None,
+            Some(reader) => reader.read(|db, txn| match place.locate(db, txn)? {
+                Located::Known(key) => db.workspaces.get(txn, &key),
+                _ => Ok(None),
+            })?,
+        };
+        let own = path(place.sight.path.clone());
+        let also = known.map(|row| [vec![row.path], row.former_paths, row.aliases].concat()).unwrap_or_default();
+        let also = also.into_iter().map(path).filter(|other| other.is_absolute() && *other != own).collect();
+        Ok(Self { place, home: Home { path: own, also }, dry_run, host: None })
+    }
+
+    /// The workspace as files name it.
+    pub(super) const fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Takes one file in. What is wrong with the file is part of the report.
+    pub(super) fn take(&mut self, path: &Path) -> Result<Report, Trouble> {
+        let read = match claw::read(path, &self.home) {
+            Ok(read) => read,
+            Err(trouble) => return Ok(Report { file: path.to_owned(), about: None, fate: refused(&trouble) }),
+        };
+        let state = FileState {
+            path: read.path.as_os_str().as_bytes().to_vec(),
+            digest: Digest::of(&read.bytes).bytes(),
+            older: if let Part::Older(ms) = read.part { Some(ms) } else { None },
+        };
+        let SessionFile { path: file, owner, session, .. } = read;
+        let session = match session {
+            Ok(session) => session,
+            Err(trouble) => {
+                self.note(&state, &owner, &trouble)?;
+                return Ok(Report { file, about: None, fate: refused(&trouble) });
+            }
+        };
+        let about = About::of(&session);
+        let fate = if self.dry_run { self.look(&state, &session)? } else { self.submit(state, session)? };
+        Ok(Report { file, about: Some(about), fate })
+    }
+
+    /// What would become of a file, as far as the store tells.
+    fn look(&self, file: &FileState, session: &FileSession) -> Result<Fate, Trouble> {
+        let new = Fate::Taken { session: None, label: session.head.label.to_string(), revision: 0 };
+        let Some(reader) = self.place.reader()? else { return Ok(new) };
+        reader.read(|db, txn| {
+            let owner = Digest::of(&session.head.source.path);
+            let mut fate = new;
+            for ((_, digest), state) in db.imported.collect_prefix(txn, &owner, usize::MAX)? {
+                let Ok(id) = state.outcome else { continue };
+                let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &id)? else { continue };
+                let row = db.sessions.get(txn, &(fingerprint, discriminator, id))?.and_then(|row| row.workspace());
+                let Some(row) = row else { continue };
+                let (session, label) = (id.to_string(), row.label.to_string());
+                if digest == Digest::known(file.digest) {
+                    return Ok(Fate::Kept { word: "already", session, label, why: None });
+                }
+                fate = Fate::Taken { session: Some(session), label, revision: row.revision.saturating_add(1) };
+            }
+            Ok(fate)
+        })
+    }
+
+    /// Takes it in, piece by piece.
+    fn submit(&mut self, file: FileState, session: FileSession) -> Result<Fate, Trouble> {
+        let FileSession { head, records, .. } = session;
+        let mut after = 0;
+        for _ in 0..ROUNDS_MAX {
+            let rest = records.get(after..).unwrap_or_default();
+            let many = piece(rest);
+            let piece = TakeIn {
+                sight: self.place.sight.clone(),
+                file: file.clone(),
+                head: head.clone(),
+                after: u64::try_from(after).unwrap_or(u64::MAX),
+                records: rest.get(..many).unwrap_or_default().to_vec(),
+                last: many == rest.len(),
+            };
+            let done = match self.send(piece) {
+                Ok(done) => done,
+                Err(trouble) if is_about_file(&trouble.kind) => return Ok(Fate::of(trouble)),
+                Err(trouble) => return Err(trouble),
+            };
+            let upto = match Fate::read(done) {
+                Ok(fate) => return Ok(fate),
+                Err(upto) => usize::try_from(upto).unwrap_or(usize::MAX),
+            };
+            after = upto.min(records.len());
+        }
+        Err(Trouble::new("import_failed", "the store wants ever more of a file that has no more", "run `hearth check`"))
+    }
+
+    fn send(&mut self, piece: TakeIn) -> Result<TookInJson, Trouble> {
+        let input = WorkspaceInput::TakeIn(Box::new(piece));
+        match self.ask(input)? {
+            WorkspaceDone::TookIn(done) => Ok(done),
+            _ => Err(Trouble::new("failed", "an unexpected answer", "")),
+        }
+    }
+
+    /// Takes down that a file is not taken in, if there is a store to take it down in.
+    fn note(&mut self, file: &FileState, owner: &Path, trouble: &claw::Trouble) -> Result<(), Trouble> {
+        if self.dry_run || (self.host.is_none() && self.place.reader()?.is_none()) {
+            return Ok(());
+        }
+        let root = match trouble {
+            claw::Trouble::Unfit(unfit) => match &**unfit {
+                Unfit::Mismatch { actual, .. } => Some(actual.to_string_lossy().into_owned()),
+                Unfit::Unbound { .. } | Unfit::OtherPartition { .. } => None,
+            },
+            _ => None,
+        };
+        let refused = FileRefused {
+            sight: self.place.sight.clone(),
+            owner: owner.as_os_str().as_bytes().to_vec(),
+            file: file.clone(),
+            why: trouble.code().to_owned(),
+            root,
+        };
+        self.ask(WorkspaceInput::Refuse(refused)).map(drop)
+    }
+
+    /// Has it done, by the daemon if there is one.
+    fn ask(&mut self, input: WorkspaceInput) -> Result<WorkspaceDone, Trouble> {
+        let host = match self.host.take() {
+            Some(host) => host,
+            None => host(&self.place.paths, false)?,
+        };
+        let failed = |error| Trouble::from(Failure::from(error));
+        match self.host.insert(host) {
+            Host::Daemon(client) => {
+                let wanted = match &input {
+                    WorkspaceInput::Refuse(refused) => WorkspaceRequest::Refuse(Box::new(RefusedJson::from(refused))),
+                    WorkspaceInput::TakeIn(piece) => WorkspaceRequest::TakeIn(Box::new(PieceJson::from(&**piece))),
+                    _ => return Err(Trouble::new("failed", "not asked here", "")),
+                };
+                match client.ask(&Request::Workspace { wanted }).map_err(failed)? {
+                    Response::Workspace { done } => Ok(done),
+                    Response::Refused { code, message, .. } => Err(Trouble::new(&code, message, "")),
+                    other => Err(failed(unexpected(other))),
+                }
+            }
+            Host::Store(local) => match local.submit(Input::Workspace(Box::new(input)), false)? {
+                Reply::Workspace(reply) => Ok(WorkspaceDone::from(*reply)),
+                Reply::Refused(refusal) => Err(Trouble::new(refusal.code, refusal.message, "")),
+                other => Err(Trouble::new("failed", format!("an unexpected answer: {other:?}"), "")),
+            },
+        }
+    }
+}
+
+/// Refusals of the store that another file need not meet.
+fn is_about_file(kind: &str) -> bool {
+    kind == "record_too_large"
+}
+
+/// How many of some records go into one piece.
+fn piece(records: &[SessionRecord]) -> usize {
+    let mut bytes = 0_usize;
+    let fit = records.iter().take(PIECE_RECORDS).take_while(|record| {
+        bytes = bytes.saturating_add(size(record));
+        bytes <= PIECE_BYTES
+    });
+    fit.count().max(usize::from(!records.is_empty()))
+}
+
+fn size(record: &SessionRecord) -> usize {
+    let body = match &record.body {
+        RecordBody::Message { blocks, .. } => blocks.as_str().len(),
+        RecordBody::Prompt(text) => text.len(),
+        RecordBody::Foreign(json) => json.as_str().len(),
+    };
+    body.saturating_add(record.extra.as_ref().map_or(0, |extra| extra.as_str().len()))
+}
+
+impl About {
+    fn of(session: &FileSession) -> Self {
+        let is_message = |record: &&SessionRecord| matches!(record.body, RecordBody::Message { .. });
+        Self {
+            label: session.head.label.to_string(),
+            records: session.records.len(),
+            messages: session.records.iter().filter(is_message).count(),
+            torn: session.head.source.torn_tail.is_some(),
+            from_name: session.head.source.from_name,
+        }
+    }
+}
+
+impl Fate {
+    /// What was answered; else how many records are there.
+    fn read(done: TookInJson) -> Result<Self, u64> {
+        let kept = |word, session, label, why| Ok(Self::Kept { word, session, label, why });
+        match done {
+            TookInJson::More { upto } => Err(upto),
+            TookInJson::Whole { session, label, revision } => {
+                Ok(Self::Taken { session: Some(session), label, revision })
+            }
+            TookInJson::Already { session, label } => kept("already", session, label, None),
+            TookInJson::Passed { session, label } => kept("passed", session, label, None),
+            TookInJson::Conflict { session, label, why } => kept("conflict", session, label, Some(why)),
+        }
+    }
+
+    fn of(trouble: Trouble) -> Self {
+        Self::Refused { kind: trouble.kind, why: trouble.message, damaged: true, fields: trouble.fields }
+    }
+}
+
+fn refused(trouble: &claw::Trouble) -> Fate {
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
+    match trouble {
+        claw::Trouble::Unfit(unfit) => match &**unfit {
+            Unfit::Mismatch { expected, actual } => {
+                put("expected_workspace_root", json!(expected.to_string_lossy()));
+                put("actual_workspace_root", json!(actual.to_string_lossy()));
+            }
+            Unfit::Unbound { expected, .. } => put("expected_workspace_root", json!(expected.to_string_lossy())),
+            Unfit::OtherPartition { partition, .. } => put("fingerprint", json!(partition)),
+        },
+        claw::Trouble::Damaged { damage: Damage::Record { line, recoverable, .. }, .. } => {
+            put("line", json!(line));
+            put("recoverable_records", json!(recoverable));
+        }
+        claw::Trouble::Damaged { damage: Damage::LineTooLong { line, .. }, .. } => put("line", json!(line)),
+        claw::Trouble::Newer { version, records, .. } => {
+            put("version", json!(version));
+            put("records", json!(records));
+        }
+        _ => {}
+    }
+    let (kind, damaged) = (trouble.code().to_owned(), trouble.is_damage());
+    Fate::Refused { kind, why: trouble.to_string(), damaged, fields }
+}

@@ -1,0 +1,198 @@
+//! `hearth skips lint`: summaries that lie where nobody will ever read them, and rules of a tile that no test holds.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::cli::{Done, Failure, entity, out, rows};
+use crate::clock;
+use crate::config::Paths;
+use crate::contracts::skips::{self, Strange};
+use crate::contracts::tile::{self, Flaw};
+use crate::model::entity::Folder;
+use crate::model::id::AgentId;
+use crate::model::message::MessageState;
+use crate::model::skip::{FoundSkip, SkipReport, SkipTrouble};
+use crate::model::time::{Awake, Millis, Timestamp};
+use crate::state::{self, Read, Reader, Tables, Text};
+
+/// Time after which somebody should have read a summary: the time between two runs of the skill that looks after agents.
+const STALE: Millis = Millis::minutes(15);
+/// Time a file that is being written may take.
+const WRITING: Millis = Millis::minutes(1);
+/// How far clocks of one machine may differ in whole seconds.
+const ROUNDING: Millis = Millis::seconds(1);
+
+/// One thing that is wrong.
+#[derive(Debug, Serialize)]
+struct FindingJson {
+    /// `malformed`, `unreadable`, `version`, `stale`, `unknown-skill`, `future`, `temporary`, `name`, `too-many`; of tiles
+    /// `no-rule`, `no-examples`, `same-name`, `no-test`, `stray-test`, `too-many`.
+    rule: &'static str,
+    /// Folder of the agent; null for a tile.
+    agent: Option<String>,
+    /// The file, or the example of a tile.
+    what: String,
+    message: String,
+}
+
+/// Looks through the folders of agents.
+pub(super) fn folders(paths: &Paths, only: Option<&str>, json: bool) -> Done {
+    let reader = Reader::open(paths.data())?;
+    let mut agents = reader.read(super::super::configuration::collect)?.agents;
+    if let Some(only) = only {
+        agents.retain(|agent| agent.folder.as_str() == only);
+        if agents.is_empty() {
+            return Err(entity::missing("agent", only, "agents"));
+        }
+    }
+    let mut findings = Vec::new();
+    for agent in agents {
+        let look = Look { paths, folder: &agent.folder, now: clock::wall() };
+        let found = skips::find(paths, &agent.folder)?;
+        for skip in &found.skips {
+            let at_rest = match &skip.content {
+                Ok(report) => reader.read(|db, txn| is_at_rest(db, txn, agent.id, (&skip.skill, report)))?,
+                Err(_) => true,
+            };
+            look.at_skip(skip, at_rest, &mut findings)?;
+        }
+        for strange in &found.strange {
+            look.at_strange(strange, &mut findings)?;
+        }
+        if found.cut {
+            look.note("too-many", "", "there are more files than are looked at".to_owned(), &mut findings);
+        }
+    }
+    conclude(&findings, json)
+}
+
+/// Looks through a tile.
+pub(super) fn tile(dir: &Path, json: bool) -> Done {
+    let describe = |flaw: Flaw| {
+        let (rule, what, message) = match flaw {
+            Flaw::NoRule(why) => ("no-rule", tile::RULE.to_owned(), why),
+            Flaw::NoExamples => {
+                let why = "it has no list of examples under `## Forbidden patterns`";
+                ("no-examples", tile::RULE.to_owned(), why.to_owned())
+            }
+            Flaw::SameName(name) => {
+                ("same-name", name, "another example has the same name; begin it differently".into())
+            }
+            Flaw::NoTest(name) => {
+                let how = format!("no test is of it; write `forbidden-pattern: {name}` in one below `tests/`");
+                ("no-test", name, how)
+            }
+            Flaw::Stray(name, file) => {
+                ("stray-test", name, format!("{} is of an example that is not in the rule", file.display()))
+            }
+            Flaw::TooMany => ("too-many", String::new(), "there are more files than are looked at".to_owned()),
+        };
+        FindingJson { rule, agent: None, what, message }
+    };
+    let findings: Vec<FindingJson> = tile::lint(dir)?.into_iter().map(describe).collect();
+    conclude(&findings, json)
+}
+
+fn conclude(findings: &[FindingJson], json: bool) -> Done {
+    if json {
+        out::json(&serde_json::json!({ "clean": findings.is_empty(), "findings": findings }))?;
+    } else if findings.is_empty() {
+        out::line("nothing leaked")?;
+    } else {
+        let row = |one: &FindingJson| {
+            vec![one.rule.to_owned(), one.agent.clone().unwrap_or_default(), one.what.clone(), one.message.clone()]
+        };
+        out::table(&["RULE", "AGENT", "WHAT", "WHY"], findings.iter().map(row).collect())?;
+    }
+    if findings.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// A look through one folder.
+struct Look<'a> {
+    paths: &'a Paths,
+    folder: &'a Folder,
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn at_skip(&self, skip: &FoundSkip, at_rest: bool, findings: &mut Vec<FindingJson>) -> Result<(), Failure> {
+        let file = skips::file_name(&skip.skill);
+        match &skip.content {
+            Ok(report) if report.occurred > self.now.plus(ROUNDING) => {
+                let why = format!("occurred_at is {}, which is to come", report.occurred);
+                self.note("future", &file, why, findings);
+            }
+            Ok(_) => {}
+            Err(trouble) => {
+                let rule = match trouble {
+                    SkipTrouble::Version(_) => "version",
+                    SkipTrouble::Malformed(_) => "malformed",
+                    SkipTrouble::Unreadable(_) => "unreadable",
+                };
+                self.note(rule, &file, trouble.to_string(), findings);
+            }
+        }
+        if !skips::is_known(self.paths, self.folder, &skip.skill)? {
+            self.note("unknown-skill", &file, format!("the agent has no skill {}", skip.skill), findings);
+        }
+        if at_rest && self.is_older(&file, STALE)? {
+            let minutes = STALE.get() / 60_000;
+            let why = format!("nobody has removed it for {minutes} minutes, and no turn is under way that could");
+            self.note("stale", &file, why, findings);
+        }
+        Ok(())
+    }
+
+    fn at_strange(&self, strange: &Strange, findings: &mut Vec<FindingJson>) -> Result<(), Failure> {
+        match strange {
+            Strange::NoSkill(name) => {
+                let why = "no name of a skill: tessl__, then words of a-z and 0-9 with - between them";
+                self.note("name", name, why.to_owned(), findings);
+            }
+            // One that is being written now is no orphan.
+            Strange::Temporary(name) if self.is_older(name, WRITING)? => {
+                self.note("temporary", name, "it was being written and was never finished".to_owned(), findings);
+            }
+            Strange::Temporary(_) => {}
+        }
+        Ok(())
+    }
+
+    fn is_older(&self, file: &str, age: Millis) -> Result<bool, Failure> {
+        let modified = skips::modified(self.paths, self.folder, file)?;
+        Ok(modified.is_some_and(|modified| self.now.since(modified) > age))
+    }
+
+    fn note(&self, rule: &'static str, what: &str, message: String, findings: &mut Vec<FindingJson>) {
+        findings.push(FindingJson { rule, agent: Some(self.folder.to_string()), what: what.to_owned(), message });
+    }
+}
+
+/// Whether no turn of an agent is under way to which a summary may belong.
+fn is_at_rest(
+    db: &Tables,
+    txn: &Read<'_>,
+    agent: AgentId,
+    (skill, report): (&str, &SkipReport),
+) -> Result<bool, state::Error> {
+    let file = Text::new(format!("{skill}/{}", report.digest.as_str())).ok();
+    let known = match file {
+        Some(file) => db.skips_by_file.last_in(txn, &(agent, file))?,
+        None => None,
+    };
+    let noticed: Option<Awake> = match known {
+        Some(((_, _, id), ())) => db.skips.get(txn, &id)?.map(|skip| skip.noticed),
+        None => None,
+    };
+    for row in db.claims.iter(txn)? {
+        let ((session, _), message) = row?;
+        let own = rows::session(db, txn, session)?.is_some_and(|row| row.agent == agent);
+        if let (true, MessageState::Claimed { since, .. }) = (own, db.messages.require(txn, &message)?.state)
+            && noticed.is_none_or(|noticed| since <= noticed)
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

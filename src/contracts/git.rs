@@ -1,0 +1,101 @@
+//! What git says about a directory: bounded in time and size, and nothing it says is believed to be more than text.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Most bytes that are read of an answer.
+const ANSWER_MAX: u64 = 256 << 10;
+/// Files that are named.
+const NAMED_MAX: usize = 5;
+
+/// Files of a directory's repository with changes that are not committed: how many, at least, and some of them. None
+/// where there is no repository, no git, or no answer in time.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "its end is waited for, but not for long")]
+pub fn changes(dir: &Path) -> Option<(u64, Vec<String>)> {
+    let child = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        // A repository must not choose what is run in order to look at it.
+        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
+        .args(["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all"])
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    answer(child).map(|said| read(&said))
+}
+
+/// What a program writes, if it ends well and in time.
+fn answer(mut child: Child) -> Option<Vec<u8>> {
+    let out = child.stdout.take()?;
+    let reading = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        // Whoever says more is cut off: its pipe closes.
+        out.take(ANSWER_MAX).read_to_end(&mut said).map(|_| said)
+    });
+    let mut waited = Duration::ZERO;
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if waited < PATIENCE => {}
+            Ok(None) | Err(_) => break None,
+        }
+        std::thread::sleep(PAUSE);
+        waited += PAUSE;
+    };
+    if ended.is_none() {
+        // It may have ended just now.
+        drop(child.kill());
+        drop(child.wait());
+        return None;
+    }
+    let said = reading.join().ok()?.ok()?;
+    // One that was cut off ends by the pipe, and has said enough.
+    let whole = ended.is_some_and(|status| status.success());
+    (whole || u64::try_from(said.len()).is_ok_and(|bytes| bytes >= ANSWER_MAX)).then_some(said)
+}
+
+/// Entries of two letters, a blank and a path, each ended by NUL.
+fn read(said: &[u8]) -> (u64, Vec<String>) {
+    let entries = said.split(|byte| *byte == 0).filter_map(|entry| entry.get(3..)).filter(|path| !path.is_empty());
+    let mut named = Vec::new();
+    let mut count = 0_u64;
+    for path in entries {
+        count = count.saturating_add(1);
+        if named.len() < NAMED_MAX {
+            named.push(String::from_utf8_lossy(path).into_owned());
+        }
+    }
+    (count, named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_counted_and_some_are_named() {
+        assert_eq!(read(b""), (0, vec![]));
+        assert_eq!(read(b"?? a b\0 M c\xff\0"), (2, vec!["a b".to_owned(), "c\u{fffd}".to_owned()]));
+        let many = "?? x\0".repeat(9);
+        assert_eq!(read(many.as_bytes()).0, 9);
+        assert_eq!(read(many.as_bytes()).1.len(), NAMED_MAX);
+    }
+
+    #[test]
+    fn a_directory_without_a_repository_has_no_changes() {
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        assert_eq!(changes(dir.path()), None);
+        assert_eq!(changes(&dir.path().join("gone")), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a session-state file says, or why nothing can be made of it.
+
+use std::collections::HashSet;
+
+use super::BYTES_MAX;
+use super::json::{self, Value};
+use crate::model::content::RawJson;
+use crate::model::group::{DocumentField, DocumentPending, FieldName, StateDocument, StatePart, StateTrouble};
+use crate::model::time::Timestamp;
+
+/// Fields of one file, those of its objects among them.
+const FIELDS_MAX: usize = 2_000;
+/// Ids of one file that count, the newest ones.
+const IDS_MAX: usize = 20_000;
+
+/// What was made of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// Fields, and the ids of `seen_email_ids`, each once, in order.
+    Fields(StateDocument, Vec<String>),
+    /// It is no JSON object: why.
+    Unreadable(String),
+    /// It is of a version that Hearth must not touch, or too large.
+    Refused(StateTrouble),
+}
+
+/// Reads a file.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Parsed {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Parsed::Unreadable("it is not UTF-8".to_owned()) };
+    let value = match json::parse(text) {
+        Ok(value) => value,
+        Err(bad) => return Parsed::Unreadable(bad.to_string()),
+    };
+    let Value::Object(fields) = &value else {
+        return Parsed::Unreadable(format!("it is no JSON object, but a {}", value.kind()));
+    };
+    if let Some(trouble) = version_trouble(value.get("schema_version")) {
+        return Parsed::Refused(trouble);
+    }
+    let mut document = Document::default();
+    for (name, value) in fields {
+        if let Err(why) = document.take(name, value) {
+            return Parsed::Refused(StateTrouble::Unusable(why.to_owned()));
+        }
+    }
+    document.fields.ids = u64::try_from(document.ids.len()).unwrap_or(u64::MAX);
+    let old = document.ids.len().saturating_sub(IDS_MAX);
+    Parsed::Fields(document.fields, document.ids.split_off(old))
+}
+
+/// Exactly the integer 1 is the version that is known.
+fn version_trouble(version: Option<&Value>) -> Option<StateTrouble> {
+    match version {
+        Some(Value::Plain(number)) if number == "1" => None,
+        Some(Value::Plain(number)) if number != "0" && number.bytes().all(|b| b.is_ascii_digit()) => {
+            Some(StateTrouble::Newer(number.chars().take(20).collect()))
+        }
+        _ => Some(StateTrouble::Older),
+    }
+}
+
+#[derive(Default)]
+struct Document {
+    fields: StateDocument,
+    ids: Vec<String>,
+}
+
+const TOO_LARGE: &str = "it is too large: 4 MiB and 2,000 fields are read";
+
+impl Document {
+    fn take(&mut self, name: &str, value: &Value) -> Result<(), &'static str> {
+        match (name, value) {
+            ("sessions", Value::Object(fields)) => self.take_object(name, StatePart::Sessions, fields),
+            ("muted_threads", Value::Object(fields)) => self.take_object(name, StatePart::Muted, fields),
+            ("seen_email_ids", Value::Array(items)) => {
+                let mut seen = HashSet::new();
+                for item in items {
+                    let id = text(item)?;
+                    if seen.insert(id.clone()) {
+                        self.ids.push(id);
+                    }
+                }
+                self.push(StatePart::Top, name, "[]".to_owned())
+            }
+            ("pending_response", value) => {
+                let text = text(value)?;
+                if text != "null" {
+                    self.fields.pending = Some(pending(value, &text));
+                }
+                self.push(StatePart::Top, name, text)
+            }
+            _ => self.push(StatePart::Top, name, text(value)?),
+        }
+    }
+
+    fn take_object(&mut self, name: &str, part: StatePart, fields: &[(String, Value)]) -> Result<(), &'static str> {
+        self.push(StatePart::Top, name, "{}".to_owned())?;
+        fields.iter().try_for_each(|(name, value)| self.push(part, name, text(value)?))
+    }
+
+    fn push(&mut self, part: StatePart, name: &str, value: String) -> Result<(), &'static str> {
+        if self.fields.fields.len() >= FIELDS_MAX {
+            return Err(TOO_LARGE);
+        }
+        let (name, value) = (FieldName::escaped(name.to_owned()), RawJson::trusted(value));
+        self.fields.fields.push(DocumentField { part, name, value });
+        Ok(())
+    }
+}
+
+fn text(value: &Value) -> Result<String, &'static str> {
+    value.text(usize::try_from(BYTES_MAX).unwrap_or(usize::MAX)).ok_or(TOO_LARGE)
+}
+
+fn pending(value: &Value, whole: &str) -> DocumentPending {
+    let message = match value.get("message_id") {
+        Some(Value::Text(id)) => id.clone(),
+        Some(Value::Plain(id)) => id.clone(),
+        _ => whole.to_owned(),
+    };
+    let reacted = match value.get("reacted_at") {
+        // A time without a zone is nobody's.
+        Some(Value::Text(time)) if time.ends_with('Z') => Timestamp::parse(time),
+        _ => None,
+    };
+    DocumentPending { message, value: RawJson::trusted(whole.to_owned()), reacted }
+}

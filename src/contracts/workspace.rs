@@ -1,0 +1,199 @@
+//! Directories with sessions, as they are found on the machine: their canonical path, what tells them from others at the
+//! same path, the repository they lie in, and whether they are too broad to work in.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev, statx};
+
+use crate::model::workspace::{Witness, WorkspaceSight};
+
+/// Number of the first mount namespace of a machine; others are counted up from it.
+const FIRST_NAMESPACE: u64 = 0xf000_0001;
+
+/// A directory as it is found now; nothing is made. What cannot be resolved keeps the path that was given.
+#[must_use]
+pub fn look(path: &Path) -> WorkspaceSight {
+    let canonical = canonical(path);
+    WorkspaceSight {
+        witness: witness(&canonical),
+        project: project(&canonical).map(|top| top.as_os_str().as_bytes().to_vec()),
+        path: canonical.into_os_string().into_encoded_bytes(),
+        also_at: Vec::new(),
+    }
+}
+
+/// The path of which the fingerprint is made: without links, exactly as given where it cannot be resolved.
+#[must_use]
+pub fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path that was kept as raw bytes.
+#[must_use]
+pub fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// What a directory looks like; none if there is none.
+#[must_use]
+pub fn witness(path: &Path) -> Option<Witness> {
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
+    let found = statx(CWD, path, AtFlags::empty(), wanted).ok()?;
+    if FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory {
+        return None;
+    }
+    let born = found.stx_btime;
+    let nanoseconds = born.tv_sec.checked_mul(1_000_000_000)?.checked_add(born.tv_nsec.into())?;
+    // Directories of an image that was unpacked may all be born at zero, which says nothing.
+    let told = found.stx_mask & StatxFlags::BTIME.bits() != 0 && nanoseconds != 0;
+    Some(Witness {
+        place: place(),
+        device: makedev(found.stx_dev_major, found.stx_dev_minor),
+        inode: found.stx_ino,
+        born: told.then_some(nanoseconds),
+    })
+}
+
+/// Which of these paths lead to the very directory that was found.
+#[must_use]
+pub fn also_at(sight: &WorkspaceSight, paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let Some(own) = &sight.witness else { return Vec::new() };
+    let same = |path: &Vec<u8>| *path != sight.path && witness(path_of(path)).is_some_and(|found| found == *own);
+    paths.into_iter().filter(same).collect()
+}
+
+/// Machine and mount namespace: where numbers of devices and files mean something.
+fn place() -> String {
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let link = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
+    decide_place(machine.trim(), link.to_str().unwrap_or_default())
+}
+
+fn decide_place(machine: &str, namespace: &str) -> String {
+    let number = namespace.strip_prefix("mnt:[").and_then(|rest| rest.strip_suffix(']'));
+    match number.and_then(|number| number.parse::<u64>().ok()) {
+        // The number of the first one is another with another kernel.
+        Some(number) if number > FIRST_NAMESPACE => format!("{machine}/{number}"),
+        _ => format!("{machine}/host"),
+    }
+}
+
+/// Top of the repository a directory lies in: the nearest directory, itself included, that has a `.git`.
+fn project(canonical: &Path) -> Option<PathBuf> {
+    let mut above = canonical.ancestors().filter(|dir| dir.is_absolute());
+    above.find(|dir| dir.join(".git").symlink_metadata().is_ok()).map(Path::to_owned)
+}
+
+/// A directory in which one does not work by intention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broad {
+    /// The root of the file system.
+    Root,
+    /// The home directory of whoever asks.
+    Home,
+}
+
+/// Whether a directory is too broad to work in, by whatever path it is reached.
+#[must_use]
+pub fn broad(dir: &Path, home: Option<&Path>) -> Option<Broad> {
+    let dir = canonical(dir);
+    let same = |other: &Path| {
+        canonical(other) == dir || witness(&dir).is_some_and(|found| witness(other).as_ref() == Some(&found))
+    };
+    if dir.parent().is_none() && dir.is_absolute() || same(Path::new("/")) {
+        return Some(Broad::Root);
+    }
+    home.filter(|home| same(home)).map(|_| Broad::Home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_directory_is_one_path() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let name = real.file_name().unwrap();
+        for spelling in [real.clone(), real.join("."), real.join("..").join(name), real.join(""), link] {
+            let sight = look(&spelling);
+            assert_eq!(path_of(&sight.path), real, "{}", spelling.display());
+            assert_eq!(sight, look(&real));
+        }
+        let gone = look(Path::new("does/not/exist/../x"));
+        assert_eq!((gone.path.as_slice(), gone.witness), (b"does/not/exist/../x".as_slice(), None));
+    }
+
+    #[test]
+    fn a_witness_tells_directories_apart() {
+        let root = tempfile::tempdir().unwrap();
+        let (a, b) = (root.path().join("a"), root.path().join("b"));
+        std::fs::create_dir(&a).unwrap();
+        let before = witness(&a).unwrap();
+        std::fs::rename(&a, &b).unwrap();
+        assert!(witness(&b).unwrap().is_of_same(&before), "it was only moved");
+        assert_eq!(witness(&a), None);
+        std::fs::create_dir(&a).unwrap();
+        assert!(!witness(&a).unwrap().is_of_same(&before), "it is another one");
+        std::fs::write(root.path().join("file"), "").unwrap();
+        assert_eq!(witness(&root.path().join("file")), None);
+        let sight = look(&b);
+        let paths = [&a, &b, &root.path().join(".").join("b")].map(|path| path.as_os_str().as_bytes().to_vec());
+        assert_eq!(also_at(&sight, paths.to_vec()).len(), 1, "its own path is not another one");
+    }
+
+    #[test]
+    fn the_nearest_repository_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let deep = root.join("p/q/r");
+        std::fs::create_dir_all(&deep).unwrap();
+        assert!(project(&deep).is_none_or(|top| !top.starts_with(&root)));
+        std::fs::create_dir(root.join("p/.git")).unwrap();
+        assert_eq!(project(&deep), Some(root.join("p")));
+        // A linked checkout and a submodule have a file there.
+        std::fs::write(root.join("p/q/.git"), "gitdir: elsewhere").unwrap();
+        assert_eq!(project(&deep), Some(root.join("p/q")));
+        assert_eq!(project(Path::new("relative/path")), None);
+    }
+
+    #[test]
+    fn places_are_machines_and_namespaces() {
+        for (namespace, place) in [
+            ("mnt:[4026531841]", "m/host"),
+            ("mnt:[4026531832]", "m/host"),
+            ("mnt:[4026532266]", "m/4026532266"),
+            ("", "m/host"),
+            ("mnt:[x]", "m/host"),
+        ] {
+            assert_eq!(decide_place("m", namespace), place, "{namespace}");
+        }
+    }
+
+    #[test]
+    fn home_and_root_are_broad_however_they_are_reached() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().join("home");
+        std::fs::create_dir_all(home.join("project")).unwrap();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&home, &link).unwrap();
+        for (dir, given, expected) in [
+            (home.as_path(), Some(home.as_path()), Some(Broad::Home)),
+            (&link, Some(&home), Some(Broad::Home)),
+            (&home, Some(&link), Some(Broad::Home)),
+            (&home.join("project/.."), Some(&home), Some(Broad::Home)),
+            (&home.join("project"), Some(&home), None),
+            (&home, None, None),
+            (Path::new("/"), None, Some(Broad::Root)),
+            (Path::new("/.."), Some(&home), Some(Broad::Root)),
+            (Path::new("/proc/self/root"), None, Some(Broad::Root)),
+        ] {
+            assert_eq!(broad(dir, given), expected, "{} {given:?}", dir.display());
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The folders of agent groups as they are found: whether the data directory was copied or restored.
+
+use super::Daemon;
+use super::inbox::Item;
+use crate::contracts::workspace::witness;
+use crate::model::id::AgentId;
+use crate::model::input::Input;
+use crate::model::workspace::{Witness, WorkspaceInput};
+use crate::state;
+
+impl Daemon {
+    /// Looks at the folders; those that look otherwise than the store says go through the engine.
+    pub(super) fn look_at_folders(&self) {
+        match self.other_folders() {
+            Ok(folders) if folders.is_empty() => {}
+            Ok(folders) => {
+                self.inbox.push(Item::of(Input::Workspace(Box::new(WorkspaceInput::Folders(folders)))));
+            }
+            Err(error) => tracing::warn!(%error, "the folders of agents cannot be looked up"),
+        }
+    }
+
+    fn other_folders(&self) -> Result<Vec<(AgentId, Witness)>, state::Error> {
+        let known = self.engine.store().read(|db, txn| {
+            let mut known = Vec::new();
+            for row in db.workspaces_by_agent.iter(txn)? {
+                let (agent, key) = row?;
+                known.push((agent, db.workspaces.require(txn, &key)?));
+            }
+            Ok::<_, state::Error>(known)
+        })?;
+        let mut folders = Vec::new();
+        for (agent, row) in known {
+            let path = self.paths.data().join(crate::contracts::workspace::path_of(&row.path));
+            let Some(found) = witness(&path).filter(|found| row.witness.as_ref() != Some(found)) else { continue };
+            if row.witness.is_some_and(|known| !known.is_of_same(&found)) {
+                tracing::info!("the folder of {agent} is another directory than before: it is taken for restored");
+            }
+            folders.push((agent, found));
+        }
+        Ok(folders)
+    }
+}

@@ -1,0 +1,112 @@
+//! A session is made shorter.
+
+use super::super::Cx;
+use super::rows::{self, Found, Outcome};
+use super::view::{self, Cut};
+use crate::model::id::SessionId;
+use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
+use crate::model::session::Compaction;
+use crate::model::session_command::{CompactSession, Guard, SessionOutcome};
+use crate::state::Write;
+
+/// Begins a revision with the newest records only; the others are kept in the revision before. Nothing happens if nothing
+/// would be left out.
+pub(super) fn compact(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, guard): (SessionId, Guard),
+    wanted: CompactSession,
+) -> Outcome<(Found, SessionOutcome)> {
+    let before = rows::guarded(cx, txn, id, guard)?;
+    // What stays is copied, and a transaction has its bounds.
+    let window = cx.policy.rows_per_input.saturating_sub(1);
+    let parts = view::segments(cx.db, txn, Cut::current(id, &before.row))?;
+    let after = before.row.records.saturating_sub(u64::try_from(window).unwrap_or(u64::MAX));
+    let newest = view::records(cx.db, txn, &parts, (after, window))?;
+    let newest: Vec<SessionRecord> = newest.into_iter().map(|(_, record)| record).collect();
+    let kept = newest.get(decide_cut(&newest, wanted.keep)..).unwrap_or_default();
+    let messages = u64::try_from(kept.iter().filter(|record| view::is_message(record)).count()).unwrap_or(u64::MAX);
+    let removed = before.row.messages.saturating_sub(messages);
+    if removed == 0 {
+        return Ok((before, SessionOutcome::Unchanged));
+    }
+    let mut found = before.clone();
+    let count = before.row.compaction.as_ref().map_or(0, |earlier| earlier.count).saturating_add(1);
+    let summary = wanted.summary.unwrap_or_else(|| format!("{removed} earlier messages were left out."));
+    rows::renew(cx, txn, &mut found)?;
+    rows::add(cx, txn, &mut found, kept)?;
+    found.row.compaction = Some(Compaction { count, removed, summary });
+    rows::touch(cx, txn, &mut found)?;
+    rows::save(cx, txn, &before, &found)?;
+    Ok((found, SessionOutcome::Shortened { removed }))
+}
+
+/// The place in these records from which on they stay: so many messages, and then back to where a turn begins, so that no
+/// result of a tool is without its call.
+fn decide_cut(records: &[SessionRecord], keep: u64) -> usize {
+    let mut left = keep;
+    let mut cut = records.len();
+    for (at, record) in records.iter().enumerate().rev() {
+        let RecordBody::Message { role, .. } = &record.body else { continue };
+        if left == 0 && cut == records.len() {
+            return cut; // nothing stays
+        }
+        (cut, left) = (at, left.saturating_sub(1));
+        if left == 0 && begins_turn(*role) {
+            return cut;
+        }
+    }
+    0
+}
+
+const fn begins_turn(role: SpeakerRole) -> bool {
+    matches!(role, SpeakerRole::User | SpeakerRole::System)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::content::RawJson;
+    use crate::model::time::Timestamp;
+
+    /// `u`, `a`, `t`, `s` are messages, `p` is something that was typed.
+    fn records(roles: &str) -> Vec<SessionRecord> {
+        let message = |role| RecordBody::Message {
+            role,
+            blocks: RawJson::trusted("[]".to_owned()),
+            usage: None,
+            ends_turn: None,
+        };
+        let body = |c| match c {
+            'u' => message(SpeakerRole::User),
+            'a' => message(SpeakerRole::Assistant),
+            't' => message(SpeakerRole::Tool),
+            's' => message(SpeakerRole::System),
+            _ => RecordBody::Prompt("p".to_owned()),
+        };
+        roles.chars().map(|c| SessionRecord { at: Timestamp::from_millis(0), body: body(c), extra: None }).collect()
+    }
+
+    #[test]
+    fn a_cut_is_where_a_turn_begins() {
+        for (roles, keep, stays) in [
+            ("uaua", 2, "ua"),
+            ("uaua", 1, "ua"),
+            ("uaua", 3, "uaua"),
+            ("uaua", 4, "uaua"),
+            ("uaua", 9, "uaua"),
+            ("uaua", 0, ""),
+            ("uatatapua", 2, "ua"),
+            ("uatatapua", 3, "uatatapua"),
+            ("puapua", 2, "ua"),
+            ("aaaa", 2, "aaaa"),
+            ("sua", 2, "ua"),
+            ("", 2, ""),
+            ("ppp", 2, "ppp"),
+        ] {
+            let all = records(roles);
+            let cut = decide_cut(&all, keep);
+            assert_eq!(&roles[cut..], stays, "{roles} {keep}");
+        }
+    }
+}

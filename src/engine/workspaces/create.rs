@@ -1,0 +1,58 @@
+//! A new session of a workspace.
+
+use super::super::Cx;
+use super::locate;
+use super::rows::{self, Found, Outcome};
+use crate::model::id::ChangeId;
+use crate::model::session::WorkspaceSession;
+use crate::model::session_command::{Home, NewSession, SessionRefusal};
+use crate::model::workspace::{WorkspaceKey, key_text};
+use crate::state::Write;
+
+/// Makes a session with its first records.
+pub(super) fn create(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewSession) -> Outcome<Found> {
+    let workspace = settle(cx, txn, &new.home)?;
+    super::rename::check(new.title.as_deref())?;
+    let label = rows::choose_label(cx, txn, workspace, new.label)?;
+    let now = rows::stamp(cx, txn, workspace)?;
+    let order: ChangeId = cx.db.allocate(txn)?;
+    let (created, updated) = new.times.unwrap_or((now, now));
+    let row = WorkspaceSession {
+        label,
+        title: new.title,
+        model: new.model,
+        created,
+        updated,
+        committed: now,
+        order: order.number(),
+        revision: 0,
+        base: None,
+        records: 0,
+        messages: 0,
+        lineage: None,
+        compaction: None,
+        source: new.source,
+        lease_epoch: 0,
+        deleted: None,
+    };
+    let before = rows::insert(cx, txn, workspace, row)?;
+    if new.records.is_empty() {
+        return Ok(before);
+    }
+    let mut found = before.clone();
+    rows::add(cx, txn, &mut found, &new.records)?;
+    rows::save(cx, txn, &before, &found)?;
+    Ok(found)
+}
+
+/// The workspace of a new session; its directory must not have been replaced.
+pub(super) fn settle(cx: &Cx<'_>, txn: &mut Write<'_>, home: &Home) -> Outcome<WorkspaceKey> {
+    let key = match home {
+        Home::Known(key) => *key,
+        Home::Seen(sight) => locate::ensure(cx, txn, sight)?.map_err(SessionRefusal::Workspace)?,
+    };
+    match cx.db.workspaces.get(txn, &key)? {
+        Some(workspace) if workspace.replaced.is_none() => Ok(key),
+        _ => Err(SessionRefusal::NoWorkspace { workspace: key_text(key) }.into()),
+    }
+}

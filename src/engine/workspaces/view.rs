@@ -1,0 +1,252 @@
+//! Reading what is in sessions: a workspace session's records through what it shares with others, an agent's session as
+//! the messages it is made of.
+
+use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::message::{Message, MessageKind};
+use crate::model::record::{RecordBody, SessionRecord};
+use crate::model::session::{Base, Session, WorkspaceSession};
+use crate::model::time::Timestamp;
+use crate::model::workspace::WorkspaceKey;
+use crate::state::{self, Read, Tables};
+
+type Result<T> = std::result::Result<T, state::Error>;
+
+/// Revisions that may follow each other in one session: more are a damaged store.
+const DEPTH_MAX: usize = 1_000_000;
+
+/// Records of one revision that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Whose.
+    pub session: SessionId,
+    /// Of which revision.
+    pub revision: u32,
+    /// Number of the first.
+    pub first: u64,
+    /// Number of the last.
+    pub last: u64,
+}
+
+/// A revision of a session: what is needed to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Whose.
+    pub session: SessionId,
+    /// Which.
+    pub revision: u32,
+    /// Where it begins.
+    pub base: Option<Base>,
+    /// Number of its last record.
+    pub records: u64,
+}
+
+impl Cut {
+    /// The current revision of a session.
+    #[must_use]
+    pub const fn current(id: SessionId, row: &WorkspaceSession) -> Self {
+        Self { session: id, revision: row.revision, base: row.base, records: row.records }
+    }
+}
+
+/// A revision of a workspace session, if there is one of that number.
+///
+/// # Errors
+/// Faults of the store.
+pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) -> Result<Option<Cut>> {
+    if let Some(workspace) = db.sessions_by_id.get(txn, &session)?
+        && let Some(Session::Workspace(row)) = db.sessions.get(txn, &(workspace.0, workspace.1, session))?
+        && row.revision == number
+    {
+        return Ok(Some(Cut::current(session, &row)));
+    }
+    let earlier = db.revisions.get(txn, &(session, number))?;
+    Ok(earlier.map(|row| Cut { session, revision: number, base: row.base, records: row.records }))
+}
+
+/// Where the records of a revision lie, in order.
+///
+/// # Errors
+/// Faults of the store; [`state::Error::Missing`] if what it begins with is gone.
+pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
+    let missing = |base: Base| state::Error::Missing {
+        table: db.revisions.name(),
+        key: format!("{}/{}", base.session, base.revision),
+    };
+    let mut found = Vec::new();
+    let (mut cut, mut last, mut depth) = (cut, cut.records, 0);
+    loop {
+        let begin = cut.base.map_or(0, |base| base.upto).min(last);
+        if begin < last {
+            found.push(Segment { session: cut.session, revision: cut.revision, first: begin.saturating_add(1), last });
+        }
+        let Some(base) = cut.base.filter(|_| begin > 0) else { break };
+        if depth >= DEPTH_MAX {
+            return Err(missing(base));
+        }
+        (last, depth) = (begin, depth + 1);
+        cut = revision(db, txn, base.session, base.revision)?.ok_or_else(|| missing(base))?;
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Records of a revision after a number, at most so many.
+///
+/// # Errors
+/// Faults of the store.
+pub fn records(
+    db: &Tables,
+    txn: &Read<'_>,
+    segments: &[Segment],
+    (after, limit): (u64, usize),
+) -> Result<Vec<(u64, SessionRecord)>> {
+    let mut found = Vec::new();
+    for part in segments {
+        let first = part.first.max(after.saturating_add(1));
+        if first > part.last || found.len() >= limit {
+            continue;
+        }
+        let range = (part.session, part.revision, first)..=(part.session, part.revision, part.last);
+        let rows = db.records.collect_range(txn, range, limit - found.len())?;
+        found.extend(rows.into_iter().map(|((_, _, number), row)| (number, row)));
+    }
+    Ok(found)
+}
+
+/// The newest sessions of a workspace, the newest first.
+///
+/// # Errors
+/// Faults of the store.
+pub fn newest(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<Vec<(SessionId, Session)>> {
+    let mut all = Vec::new();
+    for ((_, _, _, id), ()) in db.recency.collect_last(txn, &workspace, limit)? {
+        all.push((id, db.sessions.require(txn, &(workspace.0, workspace.1, id))?));
+    }
+    Ok(all)
+}
+
+/// The newest session of a workspace in which something was said, of those that are not passed over, and how many newer
+/// ones are empty.
+///
+/// # Errors
+/// Faults of the store.
+pub fn latest(
+    db: &Tables,
+    txn: &Read<'_>,
+    workspace: WorkspaceKey,
+    passed: impl Fn(SessionId, &Session) -> bool,
+) -> Result<(Option<(SessionId, Session)>, u64)> {
+    let (fingerprint, discriminator) = workspace;
+    let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
+    let most = (Timestamp::from_millis(i64::MAX), u64::MAX);
+    let (mut end, mut empty) = ((fingerprint, discriminator, most, SessionId::new(u64::MAX)), 0_u64);
+    while let Some((key, ())) = db.recency.last(txn, least..end)? {
+        let session = db.sessions.require(txn, &(fingerprint, discriminator, key.3))?;
+        if !passed(key.3, &session) {
+            if messages(&session) > 0 {
+                return Ok((Some((key.3, session)), empty));
+            }
+            empty = empty.saturating_add(1);
+        }
+        end = key;
+    }
+    Ok((None, empty))
+}
+
+/// How many messages are in a session.
+#[must_use]
+pub const fn messages(session: &Session) -> u64 {
+    match session {
+        Session::Chat(chat) => chat.last_number,
+        Session::Workspace(own) => own.messages,
+    }
+}
+
+/// One line of an agent's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatRecord {
+    /// Its number: even for messages to the agent, odd for what it said.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Which way it went.
+    pub way: Way,
+    /// Who said it, as far as that is known.
+    pub speaker: Option<String>,
+    /// What it says; none if that is not kept any more.
+    pub text: Option<String>,
+    /// Whether a turn was to follow, or, for what the agent said, whether people got it.
+    pub counts: bool,
+}
+
+/// Which way a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To the agent.
+    In,
+    /// From the agent.
+    Out,
+}
+
+/// The newest messages of an agent's session, at most so many, in order.
+///
+/// # Errors
+/// Faults of the store.
+pub fn conversation(db: &Tables, txn: &Read<'_>, id: SessionId, limit: usize) -> Result<Vec<ChatRecord>> {
+    let messages = db.messages_by_session.collect_last(txn, &id, limit)?;
+    let answers = db.outbound_by_number.collect_last(txn, &id, limit)?;
+    let inwards = messages.into_iter().map(|((_, number), id)| (number, Link::In(id)));
+    let outwards = answers.into_iter().map(|((_, number), id)| (number, Link::Out(id)));
+    let mut all: Vec<(u64, Link)> = inwards.chain(outwards).collect();
+    all.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
+    all.truncate(limit);
+    all.reverse();
+    let mut found = Vec::with_capacity(all.len());
+    for (number, link) in all {
+        found.extend(match link {
+            Link::In(id) => message(db, txn, number, id)?,
+            Link::Out(id) => db.outbound.get(txn, &id)?.map(|row| answer(number, row)),
+        });
+    }
+    Ok(found)
+}
+
+enum Link {
+    In(MessageId),
+    Out(OutboundId),
+}
+
+fn message(db: &Tables, txn: &Read<'_>, number: u64, id: MessageId) -> Result<Option<ChatRecord>> {
+    let Some(row): Option<Message> = db.messages.get(txn, &id)? else { return Ok(None) };
+    let body = db.bodies.get(txn, &row.body)?;
+    let said = body.as_ref().map(|body| {
+        let sender = body.content.sender_name.clone().or_else(|| body.sender.as_ref().map(ToString::to_string));
+        let speaker = if body.kind == MessageKind::Task { Some("task".to_owned()) } else { sender };
+        (speaker, body.content.text.clone())
+    });
+    let (speaker, text) = said.map_or((None, None), |(speaker, text)| (speaker, Some(text)));
+    Ok(Some(ChatRecord { number, at: row.stored, way: Way::In, speaker, text, counts: row.trigger }))
+}
+
+fn answer(number: u64, row: Outbound) -> ChatRecord {
+    let counts = !matches!(row.state, OutState::Refused { .. } | OutState::Abandoned { .. } | OutState::Failed { .. });
+    let speaker = match row.author {
+        Author::Agent { .. } => "agent",
+        Author::Hearth => "hearth",
+    };
+    ChatRecord {
+        number,
+        at: row.stored,
+        way: Way::Out,
+        speaker: Some(speaker.to_owned()),
+        text: Some(row.text),
+        counts,
+    }
+}
+
+/// Whether a record is a message.
+#[must_use]
+pub const fn is_message(record: &SessionRecord) -> bool {
+    matches!(record.body, RecordBody::Message { .. })
+}

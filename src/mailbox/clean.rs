@@ -1,0 +1,42 @@
+//! What is removed from a mailbox when an incarnation is gone and everything it left was found.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+use hearth_wire::{FILES_DIR, OUT_DIR, is_temporary};
+
+use crate::model::mailbox::Found;
+
+use super::collect::ENTRIES;
+use super::dir::Look;
+use super::error::Error;
+use super::layout::Mailbox;
+use super::{keep, text};
+
+/// Steps that one look spends on deleting.
+const TRASH_STEPS: usize = 50_000;
+
+/// Whether a name is one under which something is still being written.
+pub(super) fn is_unfinished(name: &OsStr) -> bool {
+    is_temporary(&name.to_string_lossy())
+}
+
+/// Removes what nobody counts on any more: files without an answer, copies without an end.
+pub(super) fn clean(mailbox: &Mailbox, found: &[Found]) -> Result<(), Error> {
+    let taken: BTreeSet<&str> = found.iter().flat_map(|found| &found.files).map(String::as_str).collect();
+    let directory = format!("{OUT_DIR}/{FILES_DIR}");
+    if let Look::Found(files) = mailbox.agent.dir(&directory)? {
+        for name in files.list(ENTRIES)?.names {
+            if !taken.contains(format!("{directory}/{}", text::escape(&name)).as_str()) {
+                mailbox.trash.take(&files, &name)?;
+            }
+        }
+    }
+    for name in mailbox.agent.list(ENTRIES)?.names {
+        if is_unfinished(&name) {
+            mailbox.trash.take(&mailbox.agent, &name)?;
+        }
+    }
+    keep::clean(mailbox)?;
+    mailbox.trash.empty(TRASH_STEPS).map(drop)
+}

@@ -1,0 +1,378 @@
+//! Session files of claw: whose they are, what becomes of them, and that they come out as they went in.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use hearth::model::workspace::Fingerprint;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::host::{Host, Running};
+
+const SAID: &str = r#"{"message":{"blocks":[{"text":"hi","type":"text"}],"role":"user"},"type":"message"}"#;
+
+/// A directory in which claw was used.
+struct Used {
+    root: PathBuf,
+}
+
+impl Used {
+    fn new(host: &Host, name: &str) -> Self {
+        let root = host.path(name);
+        std::fs::create_dir_all(root.join(".claw/sessions")).unwrap();
+        Self { root: root.canonicalize().unwrap() }
+    }
+
+    fn text(&self) -> &str {
+        self.root.to_str().unwrap()
+    }
+
+    fn flat(&self, name: &str) -> PathBuf {
+        self.root.join(".claw/sessions").join(name)
+    }
+
+    fn own(&self, name: &str) -> PathBuf {
+        let partition = Fingerprint::of_path(self.root.as_os_str().as_encoded_bytes()).to_string();
+        self.flat(&partition).join(name)
+    }
+}
+
+fn put(path: &Path, bytes: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The first line of a file of a session that says where it is from.
+fn head(id: &str, root: Option<&str>) -> String {
+    let root = root.map(|root| format!(",\"workspace_root\":\"{root}\"")).unwrap_or_default();
+    format!(
+        "{{\"created_at_ms\":5,\"session_id\":\"{id}\",\"type\":\"session_meta\",\"updated_at_ms\":9,\"version\":1{root}}}\n"
+    )
+}
+
+fn session(id: &str, root: Option<&str>, messages: usize) -> String {
+    head(id, root) + &format!("{SAID}\n").repeat(messages)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn import(host: &Host, used: &Used, files: &[&Path]) -> (Option<i32>, Value) {
+    let mut words = vec!["session", "-C", used.text(), "--json", "import"];
+    words.extend(files.iter().map(|file| file.to_str().unwrap()));
+    let ended = host.run(&words, b"");
+    (ended.code, json(&ended.stdout))
+}
+
+fn import_all(host: &Host, used: &Used) -> (Option<i32>, Value) {
+    let ended = host.run(&["import", "claw", used.text(), "--json"], b"");
+    (ended.code, json(&ended.stdout))
+}
+
+fn listed(host: &Host, used: &Used) -> Vec<String> {
+    let list = json(&host.done(&["session", "-C", used.text(), "--json", "list"], b""));
+    let mut ids: Vec<_> =
+        list["session_details"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+fn export(host: &Host, used: &Used, id: &str) -> String {
+    host.done(&["session", "-C", used.text(), "export", id], b"")
+}
+
+#[test]
+fn every_place_and_every_root_has_its_answer_and_no_file_is_touched() {
+    let host = Host::new();
+    let (own, other) = (Used::new(&host, "own"), Used::new(&host, "other"));
+    let gone = host.path("gone").display().to_string();
+    let sibling = own.flat("0123456789abcdef/l10.jsonl");
+    let alias = host.path("alias");
+    symlink(&own.root, &alias).unwrap();
+    symlink(other.flat("l9.jsonl"), own.own_dir().join("l11.jsonl")).unwrap();
+    let rows = [
+        ("L1", own.flat("l1.jsonl"), Some(own.text()), "taken"),
+        ("L1 json", own.flat("l1j.json"), Some(own.text()), "taken"),
+        ("L2", own.flat("l2.jsonl"), None, "taken"),
+        ("L3", own.flat("l3.jsonl"), Some(other.text()), "workspace_mismatch"),
+        ("L4", own.flat("l4.jsonl"), Some(&gone), "workspace_mismatch"),
+        ("L5", own.own("l5.jsonl"), Some(other.text()), "workspace_mismatch"),
+        ("L6", own.own("l6.jsonl"), None, "taken"),
+        ("L7 link", own.own("l7.jsonl"), alias.to_str(), "taken"),
+        ("L7 relative", own.own("l7r.jsonl"), Some("."), "workspace_mismatch"),
+        ("L8", other.flat("l8.jsonl"), Some(own.text()), "taken"),
+        ("L9", other.flat("l9.jsonl"), None, "legacy_session_no_workspace_binding"),
+        ("L10", sibling.clone(), None, "other_partition"),
+        ("L11", own.own("l11.jsonl"), None, "session_path_is_link"),
+        ("L12", own.flat("l12.json"), None, "session_corrupt"),
+        ("L13", own.own("l13.jsonl"), Some("/home/original"), "workspace_mismatch"),
+    ];
+    for (case, path, root, _) in &rows {
+        let id = case.to_lowercase().replace(' ', "-");
+        match *case {
+            "L11" => {}
+            "L12" => put(path, b"{\"version\":1,\"messages\":[\xff]}"),
+            _ => put(path, session(&id, *root, 1)),
+        }
+    }
+    let before: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
+    let store_before = host.data().exists();
+    for (case, path, root, expected) in &rows {
+        let (code, said) = import(&host, &own, &[path]);
+        let file = &said["files"][0];
+        let word = if file["result"] == "refused" { &file["kind"] } else { &file["result"] };
+        assert_eq!((word.as_str(), code), (Some(*expected), Some(i32::from(*expected != "taken"))), "{case}: {said}");
+        if *expected == "workspace_mismatch" {
+            assert_eq!(file["expected_workspace_root"], own.text(), "{case}");
+            assert_eq!(file["actual_workspace_root"].as_str(), *root, "{case}");
+        }
+    }
+    assert!(!store_before);
+    let after: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
+    assert_eq!(before, after);
+    assert!(std::fs::symlink_metadata(own.own("l11.jsonl")).unwrap().is_symlink());
+    assert_eq!(listed(&host, &own), ["l1", "l1-json", "l2", "l6", "l7-link", "l8"]);
+    // L14: what names the old place is taken in once the directory was adopted.
+    let moved = host.path("moved");
+    std::fs::rename(&own.root, &moved).unwrap();
+    let moved = Used { root: moved.canonicalize().unwrap() };
+    put(&moved.flat("l14.jsonl"), session("l14", Some(own.text()), 1));
+    assert_eq!(import(&host, &moved, &[&moved.flat("l14.jsonl")]).0, Some(1));
+    host.done(&["workspace", "adopt", moved.text()], b"");
+    let (code, said) = import(&host, &moved, &[&moved.flat("l14.jsonl")]);
+    assert_eq!((code, &said["files"][0]["result"]), (Some(0), &Value::from("taken")), "{said}");
+    assert!(listed(&host, &moved).contains(&"l14".to_owned()));
+    host.check();
+}
+
+impl Used {
+    fn own_dir(&self) -> PathBuf {
+        let dir = self.own("x");
+        let dir = dir.parent().unwrap();
+        std::fs::create_dir_all(dir).unwrap();
+        dir.to_owned()
+    }
+}
+
+#[test]
+fn a_refused_file_makes_no_store() {
+    let host = Host::new();
+    let used = Used::new(&host, "w");
+    put(&used.flat("bad.jsonl"), "{");
+    assert_eq!(import(&host, &used, &[&used.flat("bad.jsonl")]).0, Some(1));
+    assert_eq!(import(&host, &used, &[&used.flat("none.jsonl")]).0, Some(1));
+    put(&used.flat("good.jsonl"), session("good", None, 1));
+    let ended = host.run(&["import", "claw", used.text(), "--dry-run", "--json"], b"");
+    assert_eq!(json(&ended.stdout)["taken"], 1, "{ended:#?}");
+    assert!(!host.data().exists());
+    assert_eq!(host.run(&["import", "claw", "/no/such/dir"], b"").code, Some(1));
+    assert_eq!(host.run(&["session", "import"], b"").code, Some(2));
+}
+
+#[test]
+fn the_same_again_changes_nothing_and_changed_files_become_revisions() {
+    let mut host = Host::new();
+    let used = Used::new(&host, "w");
+    put(&used.own("a.rot-100.jsonl"), session("a", None, 1));
+    put(&used.own("a.jsonl.before-clear-200.bak"), session("a", None, 2));
+    put(&used.own("a.jsonl"), session("a", None, 3));
+    put(&used.flat("a.jsonl"), session("a", None, 3));
+    put(&used.flat("other.jsonl"), session("a", None, 4));
+    put(&used.own("only.rot-7.jsonl"), session("only", None, 1));
+    put(&used.own("torn.jsonl"), session("torn", None, 1) + "{\"message\":");
+    put(&used.own("a.jsonl.tmp-1-0"), "nothing");
+    put(&used.own("notes.md"), "nothing");
+    put(&used.own("empty.jsonl"), "");
+    put(&used.own("evil.jsonl"), session("../../evil", None, 1));
+    let (code, said) = import_all(&host, &used);
+    assert_eq!(code, Some(0), "{said}");
+    let counts =
+        |said: &Value| ["taken", "revised", "already", "passed", "refused"].map(|word| said[word].as_u64().unwrap());
+    assert_eq!(counts(&said), [6, 2, 1, 0, 0], "{said}");
+    assert_eq!(listed(&host, &used), ["a", "a-2", "empty", "evil", "only", "torn"]);
+    let show = |host: &Host, id: &str| json(&host.done(&["session", "-C", used.text(), "--json", "show", id], b""));
+    assert_eq!(
+        (&show(&host, "a")["session"]["revision"], &show(&host, "a")["session"]["message_count"]),
+        (&2.into(), &3.into())
+    );
+    let first = json(&host.done(&["session", "-C", used.text(), "--json", "show", "a", "--revision", "0"], b""));
+    assert_eq!(first["records"].as_array().unwrap().len(), 1);
+    let rows = |host: &Host| {
+        ["sessions", "records", "revisions", "imported", "workspace_events"].map(|table| host.rows(table))
+    };
+    let before = rows(&host);
+    assert_eq!(counts(&import_all(&host, &used).1), [0, 0, 9, 0, 0]);
+    assert_eq!(rows(&host), before);
+    // The file goes on, with what it was put aside first.
+    std::fs::rename(used.own("a.jsonl"), used.own("a.rot-300.jsonl")).unwrap();
+    put(&used.own("a.jsonl"), session("a", None, 5));
+    host.start();
+    let said = import_all(&host, &used).1;
+    assert_eq!(counts(&said), [0, 1, 9, 0, 0], "{said}");
+    assert_eq!(show(&host, "a")["session"]["message_count"], 5);
+    // An older copy that comes late is not needed.
+    put(&used.own("a.rot-50.jsonl"), session("a", None, 9));
+    assert_eq!(counts(&import_all(&host, &used).1), [0, 0, 10, 1, 0]);
+    // Both went on.
+    host.done(&["session", "-C", used.text(), "append", "a", "said here"], b"");
+    put(&used.own("a.jsonl"), session("a", None, 7));
+    let (code, said) = import_all(&host, &used);
+    assert_eq!((code, &said["conflicts"]), (Some(1), &1.into()), "{said}");
+    assert_eq!(show(&host, "a")["session"]["message_count"], 6);
+    host.check();
+}
+
+#[test]
+fn damage_is_told_with_its_line_and_takes_nothing_in() {
+    let host = Host::new();
+    let used = Used::new(&host, "w");
+    let good = session("good", None, 2);
+    let cases: Vec<(&str, Vec<u8>, &str, Option<u64>)> = vec![
+        ("middle.jsonl", format!("{good}{{\"mess\n{SAID}\n").into_bytes(), "session_corrupt", Some(4)),
+        ("version.jsonl", good.replace("\"version\":1", "\"version\":99").into_bytes(), "session_version_newer", None),
+        ("long.jsonl", [good.as_bytes(), &vec![b'x'; 64 << 20]].concat(), "session_corrupt", Some(4)),
+        ("bytes.jsonl", [good.as_bytes(), b"\xff\xfe\n", SAID.as_bytes()].concat(), "session_corrupt", Some(4)),
+        ("passwd.jsonl", b"root:x:0:0\n".to_vec(), "session_corrupt", Some(1)),
+    ];
+    for (name, bytes, kind, line) in &cases {
+        put(&used.flat(name), bytes);
+        let (code, said) = import(&host, &used, &[&used.flat(name)]);
+        let file = &said["files"][0];
+        assert_eq!(
+            (code, file["kind"].as_str(), file["line"].as_u64()),
+            (Some(1), Some(*kind), *line),
+            "{name}: {said}"
+        );
+    }
+    assert_eq!(import_all(&host, &used).0, Some(1));
+    let fine = [
+        ("bom.jsonl", format!("\u{feff}{}", session("bom", None, 1))),
+        ("crlf.jsonl", session("crlf", None, 1).replace('\n', "\r\n")),
+        ("pair.jsonl", session("pair", None, 1).replace("hi", "\\ud83e\\udd9e")),
+    ];
+    for (name, text) in &fine {
+        put(&used.flat(name), text);
+        assert_eq!(import(&host, &used, &[&used.flat(name)]).0, Some(0), "{name}");
+    }
+    assert_eq!(listed(&host, &used), ["bom", "crlf", "pair"]);
+    assert!(export(&host, &used, "pair").contains("🦞"));
+    host.check();
+}
+
+#[test]
+fn what_goes_out_and_in_again_five_times_is_the_same() {
+    let mut text = String::new();
+    for round in 0..5 {
+        let host = Host::new();
+        // The name of the directory is part of what is written.
+        let used = Used { root: std::env::temp_dir().join(format!("hearth-claw-{}", std::process::id())) };
+        std::fs::create_dir_all(used.root.join(".claw/sessions")).unwrap();
+        let used = Used { root: used.root.canonicalize().unwrap() };
+        let file = used.flat("s.jsonl");
+        if round == 0 {
+            let secrets = SAID.replace("hi", "OPENAI_API_KEY=abc] Bearer sk-x sk-ant-y, KEY");
+            let long = SAID.replace("hi", &format!("{}XAI_API_KEY=abc tail", "é".repeat(16_350)));
+            let extra = "{\"type\":\"odd\",\"n\":1e400}";
+            put(&file, format!("{}{secrets}\n{long}\n{extra}\n", head("s", None)));
+        } else {
+            put(&file, &text);
+        }
+        assert_eq!(import(&host, &used, &[&file]).0, Some(0));
+        let out = export(&host, &used, "s");
+        if round > 0 {
+            assert_eq!(out, text, "{round}");
+        }
+        assert!(!out.contains("abc"));
+        text = out;
+        let kept = used.root.join("kept.jsonl");
+        let words = ["session", "-C", used.text(), "export", "s", "--output", kept.to_str().unwrap()];
+        host.done(&words, b"");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), text);
+        assert_eq!(host.run(&words, b"").code, Some(1));
+        host.done(&[&words[..], &["--force"]].concat(), b"");
+        std::fs::remove_dir_all(&used.root).unwrap();
+    }
+}
+
+#[test]
+fn other_programs_and_hearth_read_each_other() {
+    let host = Host::new();
+    let used = Used::new(&host, "w");
+    let script = r#"
+import json, sys
+what, path = sys.argv[1:]
+if what == "write":
+    with open(path, "w") as f:
+        print(json.dumps({"type": "session_meta", "version": 1, "session_id": "py", "created_at_ms": 1,
+                          "updated_at_ms": 2, "fork": None}), file=f)
+        print(json.dumps({"type": "message", "message": {"role": "user",
+                          "blocks": [{"type": "text", "text": "lobster \U0001f99e \u2028 \x7f"}]}}), file=f)
+        print(json.dumps({"type": "metric", "value": 1.5e300}), file=f)
+else:
+    for line in open(path, newline="\n"):
+        assert line.endswith("\n"), line
+        record = json.loads(line)
+        assert list(record) == sorted(record), line
+        if record["type"] == "message":
+            assert record["message"]["blocks"][0]["text"] == "lobster \U0001f99e \u2028 \x7f", line
+        if record["type"] == "metric":
+            assert record["value"] == 1.5e300, line
+"#;
+    let python = |what: &str, path: &Path| host.bare("python3").args(["-c", script, what]).arg(path).status();
+    let file = used.flat("py.jsonl");
+    match python("write", &file) {
+        Ok(status) => assert!(status.success()),
+        Err(error) => return eprintln!("skipped: no python3: {error}"),
+    }
+    assert_eq!(import(&host, &used, &[&file]).0, Some(0));
+    let out = used.root.join("out.jsonl");
+    put(&out, export(&host, &used, "py"));
+    assert!(python("read", &out).unwrap().success());
+}
+
+#[test]
+fn a_kill_leaves_all_of_a_session_or_nothing_of_it() {
+    let host = Host::new();
+    let used = Used::new(&host, "w");
+    let many = 12_000;
+    // A store that is only being made is another matter.
+    let first = Used::new(&host, "first");
+    put(&first.flat("first.jsonl"), session("first", None, 1));
+    assert_eq!(import_all(&host, &first).0, Some(0));
+    put(&used.flat("big.jsonl"), session("big", None, many));
+    for round in 0..6_u64 {
+        let words = ["import", "claw", used.text()];
+        let running = Running::start(host.command(&words), b"");
+        std::thread::sleep(std::time::Duration::from_millis(60 + 90 * round));
+        running.signal(Signal::KILL).end();
+        host.check();
+        let list = listed(&host, &used);
+        assert!(list.is_empty() || list == ["big"], "{list:?}");
+    }
+    // Another content while pieces of the first one lie aside.
+    put(&used.flat("big.jsonl"), session("big", None, many + 1));
+    assert_eq!(import_all(&host, &used).0, Some(0));
+    let shown = json(&host.done(&["session", "-C", used.text(), "--json", "show", "big", "--limit", "1"], b""));
+    assert_eq!(shown["session"]["message_count"], many + 1, "{shown}");
+    // A large file that changed is a revision of many pieces.
+    put(&used.flat("big.jsonl"), session("big", None, many + 2));
+    assert_eq!(import_all(&host, &used).1["revised"], 1);
+    assert_eq!(export(&host, &used, "big").lines().count(), many + 3);
+    host.check();
+}
+
+#[test]
+fn conversations_of_agents_go_out_too() {
+    let host = Host::new();
+    host.done(&["chat", "hello there"], b"");
+    let group = host.data().join("groups/main");
+    let text = host.done(&["session", "-C", group.to_str().unwrap(), "export", "latest"], b"");
+    let lines: Vec<Value> = text.lines().map(json).collect();
+    assert_eq!(lines[0]["type"], "session_meta", "{text}");
+    assert_eq!(lines[1]["message"]["blocks"][0]["text"], "hello there", "{text}");
+    assert_eq!(lines[2]["message"]["role"], "assistant", "{text}");
+    let people =
+        host.done(&["session", "-C", group.to_str().unwrap(), "export", "latest", "--layout", "markdown"], b"");
+    assert!(people.contains("echo: hello there"), "{people}");
+}

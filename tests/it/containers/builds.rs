@@ -1,0 +1,96 @@
+//! Packages in an agent's image: asked for, approved, built by the daemon with what `hearth image build` was once told,
+//! and there when the agent looks; and what is told when a build fails.
+
+use serde_json::Value;
+
+use super::house::House;
+
+/// What agents run in has an image of its own for as long as the test.
+struct Images<'a>(&'a House);
+
+impl Images<'_> {
+    /// Names of the images of this host's agents.
+    fn names(&self) -> Vec<String> {
+        let filter = format!("label=hearth.image.install={}", self.0.install());
+        let listed = self.0.podman(&["images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", &filter]);
+        listed.lines().map(str::to_owned).collect()
+    }
+
+    fn remove(&self) {
+        for container in self.0.containers() {
+            self.0.podman(&["rm", "--force", "--time", "0", &container]);
+        }
+        for name in self.names() {
+            self.0.podman(&["rmi", "--force", &name]);
+        }
+    }
+}
+
+fn parsed(house: &House, arguments: &[&str]) -> Value {
+    let mut arguments = arguments.to_vec();
+    arguments.push("--json");
+    serde_json::from_str(&house.host.run(&arguments, b"").stdout).unwrap()
+}
+
+fn image_of(house: &House) -> String {
+    house.podman(&["inspect", "--format", "{{.ImageName}} {{.Image}}", &house.container()])
+}
+
+#[test]
+fn approved_packages_are_built_by_the_daemon_and_are_there() {
+    let Some(mut house) = House::with_cli() else { return };
+    house.types(1, "[[tool mcp__nanoclaw__install_packages {\"apt\":[\"tree\"],\"npm\":[\"is-odd\"]}]] [[say asked]]");
+    house.wait_shown("asked");
+    house.settle();
+    let before = image_of(&house);
+    assert!(before.starts_with("localhost/hearth-agent:"), "{before}");
+    house.host.done(&["approvals", "approve", "ap1"], b"");
+    // The agent is told, and answers the one who asked.
+    house.wait_shown("container rebuilt");
+    house.settle();
+    let own = image_of(&house);
+    assert!(own.starts_with(&format!("localhost/hearth-agent-{}-main:", house.install())), "{own}");
+    house.types(
+        2,
+        "[[tool Bash {\"command\":\"tree --version > has.txt; ls /usr/local/lib/node_modules >> has.txt\"}]]",
+    );
+    house.wait("the packages", || {
+        let has = std::fs::read_to_string(house.group("has.txt")).ok()?;
+        (has.starts_with("tree v") && has.contains("is-odd")).then_some(())
+    });
+    house.settle();
+
+    let rebuilt = parsed(&house, &["agents", "restart", "main", "--rebuild"]);
+    assert_eq!(own.split(' ').next(), rebuilt["images"][0]["image"].as_str(), "{rebuilt}");
+    house.types(3, "[[say still here]]");
+    house.wait_shown("still here");
+    house.settle();
+    house.stop();
+    Images(&house).remove();
+    assert_eq!(Images(&house).names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_build_that_fails_is_told_by_status_and_doctor_and_the_agent_works_on() {
+    let Some(mut house) = House::new("provider = \"echo\"\npackages = { apt = [\"no-such-package-of-debian\"] }")
+    else {
+        return;
+    };
+    house.host.start();
+    house.types(1, "hello");
+    house.wait_shown("echo: hello");
+    let words = "Unable to locate package no-such-package-of-debian";
+    house.wait("the failure", || {
+        let status = parsed(&house, &["status"]);
+        status["warnings"].to_string().contains(words).then_some(())
+    });
+    let doctor = parsed(&house, &["doctor"]);
+    let checks = doctor["checks"].as_array().unwrap();
+    let build = checks.iter().find(|check| check["check"] == "build").unwrap_or_else(|| panic!("{doctor}"));
+    assert!(build["found"].as_str().unwrap().contains(words) && build["result"] == "warn", "{build}");
+    house.types(2, "still there?");
+    house.wait_shown("echo: still there?");
+    house.settle();
+    house.stop();
+    Images(&house).remove();
+}

@@ -1,0 +1,424 @@
+//! The session state of an agent group: rows and a file that others edit, merged field by field.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth::contracts::state_file::{self, Parsed};
+use hearth::model::content::{BlobId, RawJson};
+use hearth::model::group::{
+    FieldName, GroupInput, StateChange, StateContent, StateExport, StateFile, StateRead, StateTrouble,
+};
+use hearth::model::id::AgentId;
+use hearth::model::message::MessageState;
+use hearth::model::report::Reply;
+use hearth::model::{Input, Millis};
+use hearth::state::Digest;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::world::{ONE, World, event};
+
+const AGENT: AgentId = AgentId::new(1);
+
+/// A file in an order and a layout of somebody else's.
+const AS_PYTHON_MAY: &str = r#"{"mood": {"a": [1, {}]}, "schema_version": 1,
+ "sessions": {"default": {"epoch": 1, "session_id": null}, "maintenance": {"epoch": 2}},
+ "session_id": null, "pending_response": null, "seen_email_ids": ["a", "b"], "muted_threads": {"t1": true}}"#;
+
+/// A world with an agent, and its file; whoever holds the lock does one thing after the other.
+struct Shared {
+    world: World,
+    file: Option<String>,
+}
+
+impl Shared {
+    fn new() -> Self {
+        Self { world: World::of(ONE), file: None }
+    }
+
+    fn with(file: &Value) -> Self {
+        Self { file: Some(file.to_string()), ..Self::new() }
+    }
+
+    fn group(&mut self, happened: GroupInput) -> Reply {
+        self.world.put(Input::Group(AGENT, happened))
+    }
+
+    fn row(&self) -> StateFile {
+        self.world.read(|db, txn| db.state_files.require(txn, &AGENT))
+    }
+
+    /// What the daemon hands over of the file.
+    fn content(&self) -> StateRead {
+        let Some(text) = &self.file else { return StateRead { digest: None, content: StateContent::Absent } };
+        let digest = digest(text);
+        let row = self.world.read(|db, txn| db.state_files.get(txn, &AGENT));
+        let known = row
+            .is_some_and(|row| row.trouble.is_none() && [&row.digest, &row.writing].contains(&&Some(digest.clone())));
+        let content = match state_file::parse(text.as_bytes()) {
+            _ if known => StateContent::Same,
+            Parsed::Fields(mut fields, ids) => {
+                fields.new_ids = ids;
+                StateContent::Fields(fields)
+            }
+            Parsed::Unreadable(why) => StateContent::Unreadable(why, format!("corrupt-{}", &digest.as_str()[..4])),
+            Parsed::Refused(trouble) => StateContent::Refused(trouble),
+        };
+        StateRead { digest: Some(digest), content }
+    }
+
+    fn read(&mut self) -> Option<StateExport> {
+        let read = self.content();
+        match self.group(GroupInput::StateRead(read)) {
+            Reply::State(export) => export.map(|export| *export),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A whole look, as far as it comes before a death.
+    fn look(&mut self, steps: u8) {
+        let Some(export) = (steps > 0).then(|| self.read()).flatten() else { return };
+        if steps > 1 {
+            assert_eq!(export.digest, digest(&export.text));
+            self.file = Some(export.text);
+        }
+        if steps > 2 {
+            self.group(GroupInput::StateWritten(export.digest));
+        }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(self.file.as_ref().unwrap()).unwrap()
+    }
+
+    /// Somebody else changes the file.
+    fn foreign(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut value = self.file.as_ref().map_or_else(|| json!({"schema_version": 1}), |_| self.json());
+        change(&mut value);
+        self.file = Some(value.to_string());
+    }
+
+    fn mute(&mut self, thread: &str, value: Option<&str>) -> Reply {
+        let value = value.map(|value| RawJson::trusted(value.to_owned()));
+        self.group(GroupInput::StateChange(StateChange::Mute(FieldName::of(thread), value)))
+    }
+}
+
+fn digest(text: &str) -> BlobId {
+    Digest::of(text.as_bytes()).blob()
+}
+
+fn full() -> Value {
+    json!({
+        "mood": {"a": [1, {}]}, "schema_version": 1,
+        "sessions": {"default": {"epoch": 1, "session_id": null}, "maintenance": {"epoch": 2}},
+        "session_id": null, "pending_response": null, "seen_email_ids": ["a", "b"], "muted_threads": {"t1": true},
+    })
+}
+
+#[test]
+fn a_file_is_taken_in_and_left_as_it_is() {
+    let mut shared = Shared::new();
+    shared.file = Some(AS_PYTHON_MAY.to_owned());
+    let before = shared.file.clone();
+    shared.look(3);
+    assert_eq!(shared.file, before, "nothing was to write, however it is laid out");
+    assert!(!shared.row().dirty);
+    assert_eq!(shared.world.read(|db, txn| db.state_fields.len(txn)), 10);
+    shared.world.assert_sound();
+    // Written by Hearth it is laid out as the owner's program does it.
+    shared.mute("t2", Some("{\n  \"until\": 5\n}"));
+    shared.look(3);
+    insta::assert_snapshot!(shared.file.clone().unwrap(), @r#"
+    {
+      "mood": {
+        "a": [
+          1,
+          {}
+        ]
+      },
+      "schema_version": 1,
+      "sessions": {
+        "default": {
+          "epoch": 1,
+          "session_id": null
+        },
+        "maintenance": {
+          "epoch": 2
+        }
+      },
+      "session_id": null,
+      "pending_response": null,
+      "seen_email_ids": [
+        "a",
+        "b"
+      ],
+      "muted_threads": {
+        "t1": true,
+        "t2": {
+          "until": 5
+        }
+      }
+    }
+    "#);
+    shared.world.assert_sound();
+}
+
+#[test]
+fn nothing_is_made_where_nothing_was() {
+    let mut shared = Shared::new();
+    shared.look(3);
+    assert_eq!((shared.file.is_none(), shared.world.read(|db, txn| db.state_files.len(txn))), (true, 0));
+    shared.mute("t", Some("1"));
+    shared.look(3);
+    assert_eq!(shared.json(), json!({"schema_version": 1, "muted_threads": {"t": 1}}));
+}
+
+#[test]
+fn whoever_changed_a_field_last_before_a_look_has_it() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    shared.mute("t1", Some("\"ours\""));
+    shared.mute("t2", Some("2"));
+    shared.foreign(|file| {
+        file["muted_threads"]["t3"] = json!(3);
+        file["sessions"]["default"] = json!({"epoch": 9});
+        file["mood"] = json!("new");
+    });
+    shared.look(3);
+    let file = shared.json();
+    assert_eq!(file["muted_threads"], json!({"t1": "ours", "t2": 2, "t3": 3}));
+    assert_eq!((&file["sessions"]["default"], &file["mood"]), (&json!({"epoch": 9}), &json!("new")));
+    // Both changed it: theirs.
+    shared.mute("t1", Some("\"ours again\""));
+    shared.foreign(|file| file["muted_threads"]["t1"] = json!("theirs"));
+    shared.look(3);
+    assert_eq!(shared.json()["muted_threads"]["t1"], json!("theirs"));
+    // Removed by either side.
+    shared.mute("t2", None);
+    shared.foreign(|file| drop(file["muted_threads"].as_object_mut().unwrap().remove("t3")));
+    shared.look(3);
+    assert_eq!(shared.json()["muted_threads"], json!({"t1": "theirs"}));
+    shared.world.assert_sound();
+}
+
+#[test]
+fn a_reset_by_somebody_who_could_not_read_the_file_loses_nothing() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    shared.file =
+        Some(json!({"sessions": {"default": {"epoch": 3}}, "session_id": "s", "schema_version": 1}).to_string());
+    shared.look(3);
+    let mut expected = full();
+    expected["sessions"]["default"] = json!({"epoch": 3});
+    expected["session_id"] = json!("s");
+    assert_eq!(shared.json(), expected);
+    // A file that is gone, and one that is broken, are made again.
+    shared.file = None;
+    shared.look(3);
+    assert_eq!(shared.json(), expected);
+    shared.file = Some("{\"schema_v".to_owned());
+    shared.look(3);
+    assert_eq!(shared.json(), expected);
+    assert_eq!(shared.row().quarantined.len(), 1);
+    shared.world.assert_sound();
+}
+
+#[test]
+fn files_of_other_versions_are_left_alone() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    for (version, trouble) in [
+        (json!(2), Some(StateTrouble::Newer("2".to_owned()))),
+        (Value::Null, Some(StateTrouble::Older)),
+        (json!(1), None),
+    ] {
+        shared.mute("t9", Some(&version.to_string()));
+        shared.foreign(|file| file["schema_version"] = version.clone());
+        let before = shared.file.clone();
+        shared.look(3);
+        assert_eq!(shared.row().trouble, trouble);
+        assert_eq!(shared.file == before, trouble.is_some(), "{version}");
+        assert_eq!(shared.row().dirty, trouble.is_some());
+    }
+    assert_eq!(shared.json()["muted_threads"]["t9"], json!(1));
+    shared.world.assert_sound();
+}
+
+#[test]
+fn ids_are_a_window() {
+    let mut shared = Shared::new();
+    let ids: Vec<String> = (0..6_000).map(|n| format!("id{n}")).collect();
+    shared.file = Some(json!({"schema_version": 1, "seen_email_ids": ids}).to_string());
+    for _ in 0..3 {
+        shared.look(3);
+    }
+    let there = shared.json()["seen_email_ids"].as_array().unwrap().len();
+    assert_eq!(there, 5_000);
+    // An id that somebody lost comes back, in its place; one that is seen again stays where it is.
+    shared.foreign(|file| file["seen_email_ids"] = json!(["id5999", "new", "id2000"]));
+    shared.look(3);
+    let ids = shared.json()["seen_email_ids"].as_array().unwrap().clone();
+    assert_eq!((ids.len(), ids.last()), (5_000, Some(&json!("new"))));
+    shared.world.pass(Millis::days(31));
+    shared.mute("t", Some("1"));
+    for _ in 0..6 {
+        shared.look(3);
+        shared.mute("t", Some("2"));
+    }
+    assert_eq!(shared.json()["seen_email_ids"], json!([]));
+    shared.world.assert_sound();
+}
+
+fn pending(id: &str, at: &str) -> Value {
+    json!({"message_id": id, "preview": "…", "reacted_at": at})
+}
+
+#[test]
+fn a_second_message_does_not_erase_the_first() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    let (a, b) = (pending("x1", "2026-04-20T12:00:00Z"), pending("x2", "2026-04-20T12:00:05Z"));
+    for entry in [&a, &b] {
+        shared.foreign(|file| file["pending_response"] = entry.clone());
+        shared.look(3);
+        assert_eq!(shared.json()["pending_response"], *entry);
+    }
+    // A late clear of another message does nothing.
+    shared.group(GroupInput::StateChange(StateChange::Clear("x9".to_owned())));
+    shared.look(3);
+    assert_eq!(shared.json()["pending_response"], b);
+    shared.foreign(|file| file["pending_response"] = Value::Null);
+    shared.look(3);
+    assert_eq!(shared.json()["pending_response"], a, "the first one waits still");
+    shared.group(GroupInput::StateChange(StateChange::Clear("x1".to_owned())));
+    shared.look(3);
+    assert_eq!(shared.json()["pending_response"], Value::Null);
+    // Somebody who did not know writes what is over.
+    shared.foreign(|file| file["pending_response"] = b.clone());
+    shared.look(3);
+    assert_eq!(shared.json()["pending_response"], Value::Null);
+    shared.world.assert_sound();
+}
+
+#[test]
+fn what_nobody_went_on_with_is_told_once() {
+    let mut shared = Shared::with(&full());
+    shared.world.inject(&event("m1", "hi", "\"isMention\":true"));
+    shared.world.settle();
+    let before = shared.world.all_messages().len();
+    shared.look(3);
+    shared.foreign(|file| file["pending_response"] = pending("platform-7", "2026-04-20T11:59:00Z"));
+    shared.look(3);
+    shared.world.pass(Millis::minutes(13));
+    shared.world.sweep();
+    assert_eq!(shared.world.all_messages().len(), before, "it is not stale yet");
+    shared.world.pass(Millis::minutes(2));
+    for _ in 0..3 {
+        shared.world.sweep();
+        shared.look(3);
+    }
+    assert_eq!(shared.world.all_messages().len(), before + 1, "the agent is told once");
+    assert_eq!(shared.json()["pending_response"], Value::Null);
+    shared.world.pass(Millis::minutes(25 * 60));
+    shared.world.sweep();
+    assert_eq!(shared.world.read(|db, txn| db.pending_responses.len(txn)), 0);
+    shared.world.assert_sound();
+}
+
+#[test]
+fn what_is_worked_on_gets_more_time() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    shared.world.inject(&event("m1", "hi", "\"isMention\":true"));
+    let (id, message) = shared.world.all_messages().pop().unwrap();
+    assert!(matches!(shared.world.state_of(id), MessageState::Pending(_)));
+    shared.foreign(|file| file["pending_response"] = pending(&message.seq.to_string(), "2026-04-20T12:00:00Z"));
+    shared.look(3);
+    shared.world.lose_effects();
+    shared.world.pass(Millis::minutes(16));
+    shared.world.sweep();
+    shared.look(3);
+    assert_ne!(shared.json()["pending_response"], Value::Null);
+    assert_eq!(shared.world.all_messages().len(), 1);
+}
+
+/// What may happen between two looks, and how far a look comes before somebody dies.
+#[derive(Debug, Clone)]
+enum Step {
+    Foreign(u8, u8),
+    Own(u8, u8),
+    Look(u8),
+    ForeignId(u8),
+    OwnId(u8),
+    Forget(u8),
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..3_u8, any::<u8>()).prop_map(|(key, value)| Step::Foreign(key, value)),
+        (0..3_u8, any::<u8>()).prop_map(|(key, value)| Step::Own(key, value)),
+        (1..4_u8).prop_map(Step::Look),
+        (0..9_u8).prop_map(Step::ForeignId),
+        (0..9_u8).prop_map(Step::OwnId),
+        (0..3_u8).prop_map(Step::Forget),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Foreign and own writes in any order, with a death after any step of any look: each side's last word on what is its
+    /// own stands, and no id is lost.
+    #[test]
+    fn no_interleaving_loses_a_field(steps in prop::collection::vec(a_step(), 1..40)) {
+        let mut shared = Shared { world: World::in_memory(), file: None };
+        shared.world.apply(ONE);
+        shared.file = Some(json!({"schema_version": 1, "muted_threads": {}, "seen_email_ids": []}).to_string());
+        let mut expected = BTreeMap::new();
+        let mut ids = BTreeSet::new();
+        for step in steps {
+            match step {
+                Step::Foreign(key, value) => {
+                    let key = format!("f{key}");
+                    shared.foreign(|file| file["muted_threads"][&key] = json!(value));
+                    expected.insert(key, value);
+                }
+                Step::Own(key, value) => {
+                    let key = format!("o{key}");
+                    shared.mute(&key, Some(&value.to_string()));
+                    expected.insert(key, value);
+                }
+                Step::Forget(key) => {
+                    let key = format!("o{key}");
+                    shared.mute(&key, None);
+                    expected.remove(&key);
+                }
+                Step::Look(steps) => shared.look(steps),
+                Step::ForeignId(id) => {
+                    let id = format!("f{id}");
+                    shared.foreign(|file| {
+                        let there = file["seen_email_ids"].as_array_mut().unwrap();
+                        if !there.contains(&json!(id)) {
+                            there.push(json!(id));
+                        }
+                    });
+                    ids.insert(id);
+                }
+                Step::OwnId(id) => {
+                    let id = format!("o{id}");
+                    shared.group(GroupInput::StateChange(StateChange::See(vec![format!("\"{id}\"")])));
+                    ids.insert(id);
+                }
+            }
+        }
+        shared.look(3);
+        let file = shared.json();
+        let muted: BTreeMap<String, u8> = serde_json::from_value(file["muted_threads"].clone()).unwrap();
+        prop_assert_eq!(muted, expected);
+        let seen: Vec<String> = serde_json::from_value(file["seen_email_ids"].clone()).unwrap();
+        prop_assert_eq!(seen.len(), ids.len());
+        prop_assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), ids);
+        prop_assert!(!shared.row().dirty);
+        shared.world.assert_sound();
+    }
+}

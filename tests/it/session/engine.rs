@@ -1,0 +1,301 @@
+//! Transactions of workspace sessions, beside a model of what they mean.
+
+use std::collections::BTreeMap;
+
+use hearth::engine::workspaces::view::{self, Cut};
+use hearth::model::content::RawJson;
+use hearth::model::id::SessionId;
+use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
+use hearth::model::report::Reply;
+use hearth::model::session::{Session, SessionLabel};
+use hearth::model::session_command::{
+    CompactSession, ForkSession, Guard, Home, NewSession, SessionCommand, SessionDone, SessionRefusal,
+};
+use hearth::model::workspace::{WorkspaceInput, WorkspaceSight};
+use hearth::model::{Input, Millis, Timestamp};
+use hearth::state::check::check_in_parts;
+use proptest::prelude::*;
+
+use crate::world::World;
+
+fn sight(path: &str) -> WorkspaceSight {
+    WorkspaceSight { path: path.as_bytes().to_vec(), witness: None, project: None, also_at: Vec::new() }
+}
+
+fn home() -> Home {
+    Home::Seen(Box::new(sight("/p")))
+}
+
+fn record(text: &str, role: SpeakerRole) -> SessionRecord {
+    let blocks = RawJson::trusted(format!("[{{\"text\":\"{text}\",\"type\":\"text\"}}]"));
+    let body = RecordBody::Message { role, blocks, usage: None, ends_turn: None };
+    SessionRecord { at: Timestamp::from_millis(5), body, extra: None }
+}
+
+fn new(label: &str, times: Option<(i64, i64)>, texts: &[&str]) -> SessionCommand {
+    let at = Timestamp::from_millis;
+    SessionCommand::Create(Box::new(NewSession {
+        home: home(),
+        label: Some(SessionLabel::new(label).unwrap()),
+        title: None,
+        model: None,
+        times: times.map(|(created, updated)| (at(created), at(updated))),
+        source: None,
+        records: texts.iter().map(|text| record(text, SpeakerRole::User)).collect(),
+    }))
+}
+
+fn put(world: &mut World, command: SessionCommand) -> Result<SessionDone, SessionRefusal> {
+    match world.put(Input::Workspace(Box::new(WorkspaceInput::Session(command)))) {
+        Reply::Session(answer) => *answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The ids of the workspace, the newest first.
+fn order(world: &World) -> Vec<String> {
+    world.read(|db, txn| {
+        let mut all = Vec::new();
+        for row in db.recency.iter(txn)? {
+            let ((fingerprint, discriminator, _, id), ()) = row?;
+            let Session::Workspace(own) = db.sessions.require(txn, &(fingerprint, discriminator, id))? else {
+                continue;
+            };
+            all.push(own.label.to_string());
+        }
+        all.reverse();
+        Ok(all)
+    })
+}
+
+fn sound(world: &World) {
+    let violations = check_in_parts(world.store().reader()).unwrap();
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
+#[test]
+fn the_order_is_that_of_changes_and_no_clock_pins_it() {
+    let mut world = World::new();
+    let now = world.now().wall.millis();
+    for label in ["c", "a", "b"] {
+        put(&mut world, new(label, Some((1, 500)), &["x"])).unwrap();
+    }
+    assert_eq!(order(&world), ["b", "a", "c"], "equal times are in the order of their commits");
+    put(&mut world, new("future", Some((1, 4_000_000_000_000)), &["x"])).unwrap();
+    put(&mut world, new("later", None, &["x"])).unwrap();
+    assert_eq!(order(&world)[..2], ["later", "future"]);
+    world.step_clock(-3_600_000);
+    put(&mut world, new("back", None, &["x"])).unwrap();
+    assert_eq!(order(&world)[0], "back", "a clock that was set back changes no order");
+    let back = world.read(|db, txn| {
+        let row = db.sessions.iter(txn)?.last().unwrap()?.1;
+        Ok(row.workspace().unwrap())
+    });
+    assert!(back.updated.millis() > now, "{}", back.updated);
+    sound(&world);
+}
+
+#[test]
+fn the_trash_is_emptied_after_its_time_and_forks_keep_what_they_share() {
+    let mut world = World::new();
+    let texts: Vec<String> = (0..300).map(|number| format!("m{number}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let parent = put(&mut world, new("parent", None, &texts)).unwrap().id;
+    let fork =
+        ForkSession { parent, home: home(), label: SessionLabel::new("fork").ok(), branch: None, upto: Some(250) };
+    let fork = put(&mut world, SessionCommand::Fork(Box::new(fork))).unwrap();
+    assert_eq!((fork.row.messages, fork.row.records), (250, 250));
+    put(&mut world, SessionCommand::Clear(fork.id, Guard::default())).unwrap();
+    put(&mut world, SessionCommand::Delete(parent, Guard::default())).unwrap();
+    world.pass(Millis::days(29));
+    world.sweep();
+    assert!(world.read(|db, txn| db.sessions_by_id.contains(txn, &parent)), "its time is not over");
+    world.pass(Millis::days(2));
+    for _ in 0..40 {
+        world.sweep();
+        sound(&world);
+    }
+    world.read(|db, txn| {
+        assert!(!db.sessions_by_id.contains(txn, &parent)?);
+        assert_eq!(db.records.len(txn)?, 250);
+        let cut = view::revision(db, txn, fork.id, 0)?.unwrap();
+        let parts = view::segments(db, txn, cut)?;
+        assert_eq!(view::records(db, txn, &parts, (0, 1_000))?.len(), 250);
+        Ok(())
+    });
+    let refused = put(&mut world, SessionCommand::Restore(parent)).unwrap_err();
+    assert_eq!(refused.kind(), "session_not_found");
+}
+
+#[test]
+fn too_much_at_once_is_refused_and_changes_nothing() {
+    let mut world = World::new();
+    let id = put(&mut world, new("s", None, &["x"])).unwrap().id;
+    let many = vec![record("x", SpeakerRole::User); 1_001];
+    let large = vec![record(&"x".repeat(13 << 20), SpeakerRole::User)];
+    for (records, kind) in [(many, "too_many_records"), (large, "record_too_large")] {
+        let refused = put(&mut world, SessionCommand::Append(id, records, Guard::default())).unwrap_err();
+        assert_eq!(refused.kind(), kind);
+    }
+    let fork = |upto| ForkSession { parent: id, home: home(), label: None, branch: None, upto };
+    let refused = put(&mut world, SessionCommand::Fork(Box::new(fork(Some(2))))).unwrap_err();
+    assert_eq!(refused.kind(), "no_such_record");
+    let refused = put(&mut world, new("s", None, &[])).unwrap_err();
+    assert_eq!(refused.kind(), "session_exists");
+    assert_eq!(world.read(|db, txn| Ok((db.records.len(txn)?, db.sessions.len(txn)?))), (1, 1));
+}
+
+/// What somebody does with one of the sessions.
+#[derive(Debug, Clone)]
+enum Act {
+    New,
+    Append(usize, u8),
+    Fork(usize, Option<u64>),
+    Clear(usize),
+    Compact(usize, u64),
+    Delete(usize),
+    Restore(usize),
+    Purge(usize),
+}
+
+fn an_act() -> impl Strategy<Value = Act> {
+    let which = 0..8_usize;
+    prop_oneof![
+        2 => Just(Act::New),
+        6 => (which.clone(), 1..5_u8).prop_map(|(at, count)| Act::Append(at, count)),
+        4 => (which.clone(), proptest::option::of(0..9_u64)).prop_map(|(at, upto)| Act::Fork(at, upto)),
+        2 => which.clone().prop_map(Act::Clear),
+        2 => (which.clone(), 0..5_u64).prop_map(|(at, keep)| Act::Compact(at, keep)),
+        1 => which.clone().prop_map(Act::Delete),
+        1 => which.clone().prop_map(Act::Restore),
+        1 => which.prop_map(Act::Purge),
+    ]
+}
+
+/// What is in a session, by the model: its revisions, the newest last.
+type Model = BTreeMap<SessionId, Vec<Vec<String>>>;
+
+fn act(world: &mut World, model: &mut Model, act: &Act, counter: &mut u64) {
+    let at = |at: usize| model.keys().nth(at % model.len().max(1)).copied();
+    let none = Guard::default();
+    let done = match *act {
+        Act::New => {
+            *counter += 1;
+            let label = format!("n{counter}");
+            let done = put(world, new(&label, None, &[])).unwrap();
+            model.insert(done.id, vec![Vec::new()]);
+            return;
+        }
+        Act::Append(which, count) => {
+            let Some(id) = at(which) else { return };
+            let texts: Vec<String> = (0..count)
+                .map(|_| {
+                    *counter += 1;
+                    format!("t{counter}")
+                })
+                .collect();
+            let records = texts.iter().map(|text| record(text, SpeakerRole::User)).collect();
+            let done = put(world, SessionCommand::Append(id, records, none));
+            if done.is_ok() {
+                model.get_mut(&id).unwrap().last_mut().unwrap().extend(texts);
+            }
+            done
+        }
+        Act::Fork(which, upto) => {
+            let Some(parent) = at(which) else { return };
+            let wanted = ForkSession { parent, home: home(), label: None, branch: None, upto };
+            let done = put(world, SessionCommand::Fork(Box::new(wanted)));
+            if let Ok(done) = &done {
+                let mut texts = model[&parent].last().unwrap().clone();
+                texts.truncate(upto.map_or(usize::MAX, |upto| usize::try_from(upto).unwrap()));
+                model.insert(done.id, vec![texts]);
+            }
+            done
+        }
+        Act::Clear(which) => {
+            let Some(id) = at(which) else { return };
+            let done = put(world, SessionCommand::Clear(id, none));
+            renewed(model, id, &done, |_| Vec::new());
+            done
+        }
+        Act::Compact(which, keep) => {
+            let Some(id) = at(which) else { return };
+            let done = put(world, SessionCommand::Compact(id, CompactSession { keep, summary: None }, none));
+            let keep = usize::try_from(keep).unwrap();
+            renewed(model, id, &done, |before| before[before.len() - before.len().min(keep)..].to_vec());
+            done
+        }
+        Act::Delete(which) => match at(which) {
+            Some(id) => put(world, SessionCommand::Delete(id, none)),
+            None => return,
+        },
+        Act::Restore(which) => match at(which) {
+            Some(id) => put(world, SessionCommand::Restore(id)),
+            None => return,
+        },
+        Act::Purge(which) => {
+            let Some(id) = at(which) else { return };
+            let done = put(world, SessionCommand::Purge(id, none));
+            world.settle();
+            model.remove(&id);
+            done
+        }
+    };
+    if let Err(refusal) = done {
+        let expected = ["session_not_found", "session_not_in_trash", "no_such_record"];
+        assert!(expected.contains(&refusal.kind()), "{act:?}: {refusal}");
+    }
+}
+
+/// A new revision of the model, if there is one in the store.
+fn renewed(
+    model: &mut Model,
+    id: SessionId,
+    done: &Result<SessionDone, SessionRefusal>,
+    texts: impl FnOnce(&[String]) -> Vec<String>,
+) {
+    let revisions = model.get_mut(&id).unwrap();
+    if done.as_ref().is_ok_and(|done| usize::try_from(done.row.revision).unwrap() == revisions.len()) {
+        let texts = texts(revisions.last().unwrap());
+        revisions.push(texts);
+    }
+}
+
+/// Every revision of every session says what the model says.
+fn compare(world: &World, model: &Model) {
+    world.read(|db, txn| {
+        for (id, revisions) in model {
+            for (number, texts) in (0_u32..).zip(revisions) {
+                let cut: Cut = view::revision(db, txn, *id, number)?.unwrap_or_else(|| panic!("{id}/{number}"));
+                let parts = view::segments(db, txn, cut)?;
+                let rows = view::records(db, txn, &parts, (0, usize::MAX))?;
+                let found: Vec<String> = rows.iter().map(|(_, row)| said(row)).collect();
+                assert_eq!(&found, texts, "{id}/{number}");
+                assert!(rows.iter().zip(1_u64..).all(|((number, _), expected)| *number == expected));
+            }
+        }
+        assert_eq!(db.sessions.len(txn)?, u64::try_from(model.len()).unwrap());
+        Ok(())
+    });
+    sound(world);
+}
+
+fn said(row: &SessionRecord) -> String {
+    let RecordBody::Message { blocks, .. } = &row.body else { panic!("{row:?}") };
+    let blocks: serde_json::Value = serde_json::from_str(blocks.as_str()).unwrap();
+    blocks[0]["text"].as_str().unwrap().to_owned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sessions_are_what_was_done_with_them(acts in proptest::collection::vec(an_act(), 1..40)) {
+        let mut world = World::in_memory();
+        let (mut model, mut counter) = (Model::new(), 0);
+        for one in &acts {
+            act(&mut world, &mut model, one, &mut counter);
+        }
+        compare(&world, &model);
+    }
+}

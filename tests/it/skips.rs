@@ -1,0 +1,444 @@
+//! What skills left undone, from the file to the people who hear of it; and threads that programs in a group mute.
+
+use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
+use hearth::model::card::{Button, Matter};
+use hearth::model::content::BlobId;
+use hearth::model::delivery::{Act, DeliveryResult};
+use hearth::model::id::{AgentId, SkipId};
+use hearth::model::input::{Input, Press};
+use hearth::model::report::Reply;
+use hearth::model::skip::{
+    FoundSkip, SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary, SkipTrouble,
+};
+use hearth::model::{Millis, Timestamp};
+use serde_json::{Value, json};
+
+use crate::host::{Host, event, wait_for};
+use crate::requests::{S, main_agent, newest, working_in};
+use crate::world::World;
+use crate::world::outside::end;
+
+const A: AgentId = AgentId::new(1);
+const SKILL: &str = "tessl__check-cfps";
+
+fn report(number: u8, kind: SkipKind) -> FoundSkip {
+    let report = SkipReport {
+        digest: BlobId::of_digest(&[number; 32]),
+        step: SkipStep::Number(i64::from(number)),
+        reason: format!("reason {number}"),
+        items: vec!["cfp-1".to_owned()],
+        kind,
+        occurred: Timestamp::from_millis(0),
+    };
+    FoundSkip { skill: SKILL.to_owned(), content: Ok(report) }
+}
+
+fn working() -> World {
+    working_in(World::new())
+}
+
+fn look(world: &mut World) {
+    let found = world.outside.skips.entry(A).or_default().clone();
+    let look = hearth::model::skip::SkipLook { after: None, found, complete: true };
+    world.put(Input::Group(A, hearth::model::group::GroupInput::Skips(look)));
+    world.settle();
+}
+
+/// The agent's turn ends, and what follows from that.
+fn end_turn(world: &mut World) {
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(input);
+    world.settle();
+}
+
+fn put(world: &mut World, files: Vec<FoundSkip>) {
+    world.outside.skips.insert(A, files);
+    look(world);
+}
+
+fn skips(world: &World) -> Vec<SkipSummary> {
+    world.read(|db, txn| db.skips.iter(txn)?.map(|row| row.map(|(_, skip)| skip)).collect())
+}
+
+fn states(world: &World) -> Vec<&'static str> {
+    skips(world).iter().map(|skip| skip.state.as_str()).collect()
+}
+
+/// What people were told of skips, and where.
+fn told(world: &World) -> Vec<(String, String)> {
+    let about = |text: &str| text.contains("skipped step");
+    let all = world.all_outbound().into_iter().map(|(_, row)| row).filter(|row| about(&row.text));
+    all.map(|row| {
+        let to = row.to.unwrap();
+        (format!("{}/{}", to.channel, to.platform_id), row.text)
+    })
+    .collect()
+}
+
+#[test]
+fn people_hear_of_a_skip_once_when_the_turn_is_over() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    look(&mut world);
+    assert_eq!((states(&world), told(&world)), (vec!["waiting"], vec![]), "the turn goes on");
+    assert_eq!(skips(&world)[0].session, Some(S));
+    end_turn(&mut world);
+    assert_eq!(states(&world), ["surfaced"]);
+    let said = told(&world);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, "net/C");
+    assert!(said[0].1.contains("step 1: reason 1\n- cfp-1\n\nIt looks temporary"), "{said:?}");
+    assert_eq!(world.outside.skips[&A], [], "its file went");
+    // The daemon died before it could remove it: nobody is told twice, and it goes.
+    world.outside.skips.insert(A, vec![report(1, SkipKind::Technical)]);
+    world.restart();
+    world.settle();
+    assert_eq!((told(&world).len(), world.outside.skips[&A].len()), (1, 0));
+}
+
+#[test]
+fn a_skip_that_somebody_inside_told_of_is_left_to_them() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    put(&mut world, vec![]);
+    assert_eq!(states(&world), ["taken"]);
+    end_turn(&mut world);
+    assert_eq!(told(&world), []);
+    // It is there again, as if it had been moved away and back.
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    assert_eq!((states(&world).as_slice(), told(&world).len()), (&["surfaced"][..], 1));
+}
+
+#[test]
+fn two_runs_before_people_hear_of_the_first_are_both_told() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    put(&mut world, vec![report(2, SkipKind::Technical)]);
+    assert_eq!(skips(&world)[0].file, SkipFile::Replaced);
+    end_turn(&mut world);
+    assert_eq!(states(&world), ["surfaced", "surfaced"]);
+    assert_eq!(told(&world).len(), 2);
+    assert_eq!(world.outside.skips[&A], []);
+    // The second is taken by a skill inside: the first is in the store only and told all the same.
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    put(&mut world, vec![report(2, SkipKind::Technical)]);
+    put(&mut world, vec![]);
+    end_turn(&mut world);
+    assert_eq!(states(&world), ["surfaced", "taken"]);
+}
+
+#[test]
+fn what_nobody_understands_is_left_alone() {
+    let mut world = working();
+    let unknown = FoundSkip { skill: SKILL.to_owned(), content: Err(SkipTrouble::Version(2)) };
+    put(&mut world, vec![unknown.clone()]);
+    end_turn(&mut world);
+    look(&mut world);
+    assert_eq!((states(&world), told(&world)), (vec![], vec![]));
+    assert_eq!(world.outside.skips[&A], [unknown]);
+}
+
+fn press(world: &mut World, by: &str, option: u32) -> (bool, String) {
+    let nonce = skips(world)[0].nonce.unwrap();
+    let button = Button { matter: Matter::Skip(SkipId::new(1)), nonce, option };
+    let at = Address {
+        channel: ChannelName::new("net").unwrap(),
+        platform_id: ForeignId::new("chat", "C").unwrap(),
+        thread: None,
+    };
+    match world.put(Input::Pressed(Press { by: UserId::parse(by).unwrap(), at, button })) {
+        Reply::Answered { decided, text } => (decided, text),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_was_skipped_on_purpose_is_asked_and_stays_open() {
+    let mut world = working();
+    world.apply("[[users]]\nid = \"net:olga\"\nroles = [\"admin:main\"]\n");
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    end_turn(&mut world);
+    let cards = world.all_outbound().into_iter().filter(|(_, row)| matches!(row.act, Act::Ask(_))).count();
+    assert_eq!((cards, states(&world)), (1, vec!["surfaced"]));
+    world.pass(Millis::minutes(60 * 24 * 30));
+    world.sweep();
+    world.settle();
+    assert_eq!(states(&world), ["surfaced"], "it waits for as long as it takes");
+    assert_eq!(press(&mut world, "net:ann", 0), (false, "You may not decide this.".to_owned()));
+    assert_eq!(press(&mut world, "net:olga", 9).1, "This card has no such option.");
+    assert!(press(&mut world, "net:olga", 0).0);
+    let answered = |state: &SkipState| matches!(state, SkipState::Acknowledged { answer: SkipAnswer::DoNow, .. });
+    assert!(answered(&skips(&world)[0].state));
+    let (message, body) = newest(&world);
+    assert!(message.trigger && body.content.text.contains("wants it done now"), "{body:?}");
+    assert!(!press(&mut world, "net:olga", 1).0, "the first answer counts");
+    world.settle();
+    let decided = world.put(Input::Decide(Matter::Skip(SkipId::new(1)), "leave".to_owned()));
+    assert!(matches!(decided, Reply::Refused(refusal) if refusal.message.contains("acknowledged already")));
+}
+
+#[test]
+fn the_operator_answers_before_anybody_was_told() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    for (value, code) in [("maybe", "invalid"), ("leave", ""), ("leave", "closed")] {
+        let reply = world.put(Input::Decide(Matter::Skip(SkipId::new(1)), value.to_owned()));
+        match reply {
+            Reply::Refused(refusal) => assert_eq!(refusal.code, code),
+            other => assert!(code.is_empty(), "{other:?}"),
+        }
+    }
+    world.settle();
+    assert_eq!((states(&world), told(&world)), (vec!["acknowledged"], vec![]));
+    assert_eq!(world.outside.skips[&A], []);
+    let none = world.put(Input::Decide(Matter::Skip(SkipId::new(9)), "leave".to_owned()));
+    assert!(matches!(none, Reply::Refused(refusal) if refusal.code == "unknown"));
+}
+
+#[test]
+fn technical_skips_are_quiet_if_the_operator_wants_so_until_they_repeat() {
+    let mut world = working();
+    let settings = main_agent(&world).settings;
+    let quiet = hearth::model::entity::TechnicalSkips::Retry;
+    let change = hearth::model::configure::Change::PutAgent(
+        main_agent(&world).folder,
+        hearth::model::entity::AgentSettings { technical_skips: quiet, ..settings },
+    );
+    world.configure(vec![change]).unwrap();
+    world.settle();
+    end_turn(&mut world);
+    for number in 1..=4 {
+        put(&mut world, vec![report(number, SkipKind::Technical)]);
+        assert_eq!(world.outside.skips[&A], [], "{number}");
+    }
+    assert_eq!(states(&world), ["retried", "retried", "surfaced", "retried"]);
+    assert_eq!(told(&world).len(), 1);
+    assert!(told(&world)[0].1.contains("It failed 3 times in a row."));
+}
+
+#[test]
+fn a_skip_is_told_to_the_owner_where_its_chat_cannot_be_reached() {
+    let mut world = working();
+    world.outside.channel = Box::new(|delivery| {
+        Some(match delivery.to.channel.as_str() {
+            "net" => DeliveryResult::Rejected("blocked".to_owned()),
+            _ => DeliveryResult::Delivered { platform_message: None },
+        })
+    });
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    end_turn(&mut world);
+    let places: Vec<String> = told(&world).into_iter().map(|(place, _)| place).collect();
+    assert_eq!(places, ["net/C", "terminal/@7"]);
+    assert_eq!((states(&world), world.outside.skips[&A].len()), (vec!["surfaced"], 0));
+}
+
+#[test]
+fn with_every_effect_lost_sweeps_still_tell() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put_alone(input);
+    for _ in 0..4 {
+        world.pass(Millis::minutes(2));
+        let observations = world.outside.observations();
+        world.put(Input::Sweep(observations));
+        world.perform_alone();
+    }
+    assert_eq!((states(&world), told(&world).len()), (vec!["surfaced"], 1));
+    // Whatever the daemon lost, the next start looks everywhere.
+    world.restart();
+    world.settle();
+    assert_eq!((told(&world).len(), world.outside.skips[&A].len()), (1, 0));
+}
+
+fn summary(fields: &Value) -> String {
+    let mut all = json!({
+        "schema_version": 1, "skill": SKILL, "step": "tier 3", "reason": "no answer", "items": ["cfp-1"],
+        "technical_failure": true, "occurred_at": "2026-05-01T08:00:00Z",
+    });
+    all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    all.to_string()
+}
+
+/// A terminal with an agent that echoes.
+const TERMINAL: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+provider = "echo"
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+fn terminal() -> Host {
+    let host = Host::new();
+    host.apply(TERMINAL);
+    host
+}
+
+fn ask(host: &Host, id: &str) {
+    let mut event = event(id, id);
+    event["channelType"] = "terminal".into();
+    event["platformId"] = "main".into();
+    host.done(&["inject"], event.to_string().as_bytes());
+}
+
+/// Reads what is said at the terminal, and confirms it, until `over`.
+fn show(data: &std::path::Path, over: &std::sync::atomic::AtomicBool) {
+    let mut raw = None;
+    while !over.load(std::sync::atomic::Ordering::SeqCst) {
+        let Some(terminal) = &mut raw else {
+            raw = crate::raw::Raw::try_attach(data);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            continue;
+        };
+        match terminal.try_hear() {
+            Ok(Some(heard)) if heard["is"] == "said" => {
+                if terminal.say(&json!({"do": "shown", "id": heard["id"]})).is_err() {
+                    raw = None;
+                }
+            }
+            Ok(Some(Value::Null)) | Err(_) => raw = None,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn with_terminal(host: &mut Host, work: impl FnOnce(&mut Host)) {
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let data = host.data();
+    std::thread::scope(|scope| {
+        scope.spawn(|| show(&data, &over));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(host)));
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        if let Err(panic) = done {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn skipped(host: &Host) -> Vec<String> {
+    host.said().into_iter().filter(|text| text.contains("skipped step")).collect()
+}
+
+#[test]
+fn a_death_between_message_and_removal_tells_nobody_twice() {
+    let mut host = terminal();
+    host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), "skip-told".to_owned()));
+    host.start();
+    host.env.clear();
+    with_terminal(&mut host, |host| {
+        ask(host, "m1");
+        host.wait_settled();
+        let file = host.data().join("groups/main/.skip-summary-tessl__check-cfps.json");
+        std::fs::write(&file, summary(&json!({}))).unwrap();
+        wait_for("the daemon to die", || host.daemon()?.try_end());
+        assert_eq!(host.ended().signal, Some(9));
+        host.check();
+        assert!(file.exists(), "it died before it could remove it");
+        assert_eq!(skipped(host).len(), 1);
+        host.start();
+        wait_for("the file to go", || (!file.exists()).then_some(()));
+        assert_eq!(skipped(host).len(), 1, "nobody is told twice");
+        let shown: Value = serde_json::from_str(&host.done(&["skips", "list", "--all", "--json"], b"")).unwrap();
+        assert_eq!((&shown["skips"][0]["state"], &shown["skips"][0]["skill"]), (&json!("surfaced"), &json!(SKILL)));
+        host.check();
+    });
+}
+
+#[test]
+fn skips_are_listed_answered_and_linted() {
+    let mut host = terminal();
+    let group = host.data().join("groups/main");
+    std::fs::create_dir_all(&group).unwrap();
+    let list = |host: &Host| -> Value { serde_json::from_str(&host.done(&["skips", "list", "--json"], b"")).unwrap() };
+    let lint = |host: &Host| -> (Option<i32>, Vec<String>) {
+        let ended = host.run(&["skips", "lint", "--json"], b"");
+        assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+        let found: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let rules = found["findings"].as_array().unwrap().iter();
+        (ended.code, rules.map(|one| one["rule"].as_str().unwrap().to_owned()).collect())
+    };
+    assert_eq!(list(&host), json!({ "skips": [] }));
+    assert_eq!(lint(&host), (Some(0), vec![]));
+    let skills = host.data().join("skills");
+    std::fs::create_dir_all(skills.join(SKILL)).unwrap();
+    let file = |skill: &str| group.join(format!(".skip-summary-{skill}.json"));
+    std::fs::write(file(SKILL), summary(&json!({"technical_failure": false}))).unwrap();
+    assert_eq!(lint(&host), (Some(0), vec![]));
+    std::fs::write(file("tessl__v2"), summary(&json!({"schema_version": 2}))).unwrap();
+    std::fs::write(file("tessl__bad"), summary(&json!({"skill": "tessl__bad", "items": null}))).unwrap();
+    let late = summary(&json!({"skill": "tessl__late", "occurred_at": "2999-01-01T00:00:00Z"}));
+    std::fs::write(file("tessl__late"), late).unwrap();
+    std::fs::write(group.join(".skip-summary-nobody.json"), "{}").unwrap();
+    let orphan = group.join("..skip-summary-tessl__a.json.x.tmp");
+    std::fs::write(&orphan, "{").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);
+    for path in [&orphan, &file(SKILL)] {
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    }
+    let (code, mut rules) = lint(&host);
+    rules.sort_unstable();
+    let expected = [
+        "future",
+        "malformed",
+        "name",
+        "stale",
+        "temporary",
+        "unknown-skill",
+        "unknown-skill",
+        "unknown-skill",
+        "version",
+    ];
+    assert_eq!((code, rules), (Some(1), expected.map(str::to_owned).to_vec()));
+    assert_eq!(host.run(&["skips", "lint", "nobody"], b"").code, Some(1));
+    host.start();
+    wait_for("the skips to be taken in", || (list(&host)["skips"].as_array()?.len() == 2).then_some(()));
+    assert!(file("tessl__v2").exists() && file("tessl__bad").exists());
+    host.done(&["skips", "ack", "sk1"], b"");
+    wait_for("the file to go", || (!file(SKILL).exists()).then_some(()));
+    let again = host.run(&["skips", "ack", "sk1"], b"");
+    assert!(again.code == Some(1) && again.stderr.contains("acknowledged already"), "{again:?}");
+    let now = host.run(&["skips", "ack", "sk2", "--now"], b"");
+    assert!(now.code == Some(1) && now.stderr.contains("no conversation"), "{now:?}");
+    assert_eq!(host.run(&["skips", "show", "sk9"], b"").code, Some(1));
+    assert!(host.done(&["skips", "show", "sk1"], b"").contains("operator said: leave"));
+    host.check();
+}
+
+#[test]
+fn a_thread_that_a_program_in_the_group_muted_wakes_nobody() {
+    let mut host = Host::with_echo();
+    let group = host.data().join("groups/main");
+    std::fs::create_dir_all(&group).unwrap();
+    let state = |muted: Value| json!({"schema_version": 1, "sessions": {}, "muted_threads": muted}).to_string();
+    std::fs::write(group.join("session-state.json"), state(json!({"telegram:123": {"why": "noise"}, "x": false})))
+        .unwrap();
+    host.start();
+    let mutes = |host: &Host| -> Value { serde_json::from_str(&host.done(&["mutes", "list", "--json"], b"")).unwrap() };
+    let listed = wait_for("the mute to be taken in", || {
+        Some(mutes(&host)["mutes"].take()).filter(|mutes| mutes.as_array().is_some_and(|mutes| !mutes.is_empty()))
+    });
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    let first = &listed[0];
+    assert_eq!((&first["origin"], &first["name"]), (&json!("agent"), &json!("telegram:123")));
+    assert_eq!((&first["chat"], &first["note"]), (&json!(null), &json!({"why": "noise"})));
+    let routed = host.inject("m1", "hello");
+    assert_eq!((&routed["outcome"], &routed["reason"]), (&json!("dropped"), &json!("thread_muted")), "{routed}");
+    assert!(host.done(&["dropped"], b"").contains("muted"));
+    std::fs::write(group.join("session-state.json"), state(json!({}))).unwrap();
+    // It is found when the group is looked at again: at the latest with the next start.
+    host.stop();
+    host.start();
+    wait_for("the mute to go", || (mutes(&host)["mutes"] == json!([])).then_some(()));
+    host.inject("m2", "hello again");
+    assert_eq!(host.wait_said(1), ["echo: hello again"]);
+    host.check();
+}
