@@ -70,7 +70,7 @@ pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -
     let mut items =
         if args.dry_run { take::rehearse(paths, &args.path, &found)? } else { take::take(paths, &args.path, &found)? };
     items.extend(found.items.iter().cloned());
-    items.sort_by(|a, b| (a.kind, a.outcome).cmp(&(b.kind, b.outcome)));
+    items.sort_by_key(|item| (item.kind, item.outcome));
     report::print(
         &report::Source { path: &args.path, version: found.version, rehearsal: args.dry_run },
         &items,
@@ -104,6 +104,6 @@ fn stopped(what: &str, failure: Failure) -> Failure {
             out::warning("what was taken over until now stays; repeat the command to go on");
             Failure::Failed(format!("{what}: {why}"))
         }
-        Failure::Told => Failure::Told,
+        other => other,
     }
 }

@@ -197,3 +197,119 @@ fn wirings(found: &Found, known: &Known, plan: &mut Plan) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::nanoclaw::{FoundTask, Version};
+    use crate::model::address::{Address, UserId};
+    use crate::model::configure::{RoleSpec, WiringSpec};
+    use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
+
+    fn folder() -> Folder {
+        Folder::new("a").unwrap()
+    }
+
+    fn address() -> Address {
+        let platform_id = ForeignId::new("chat", "1").unwrap();
+        Address { channel: ChannelName::new("net").unwrap(), platform_id, thread: None }
+    }
+
+    fn wiring(priority: i32) -> WiringSpec {
+        let (engage, senders, ignored, session) =
+            (Engage::Mention, SenderScope::All, Ignored::Drop, SessionMode::Shared);
+        WiringSpec { agent: folder(), engage, senders, ignored, session, priority }
+    }
+
+    fn chat(wirings: Vec<WiringSpec>) -> ChatSpec {
+        let Address { channel, platform_id, .. } = address();
+        ChatSpec { channel, platform_id, name: None, group: true, unknown_senders: UnknownSenders::Strict, wirings }
+    }
+
+    fn user(roles: Vec<RoleSpec>, member_of: Vec<Folder>) -> UserSpec {
+        UserSpec { id: UserId::parse("net:7").unwrap(), name: None, roles, member_of }
+    }
+
+    fn to_chat() -> DestinationSpec {
+        DestinationSpec::Chat(address().channel, address().platform_id)
+    }
+
+    fn found() -> Found {
+        let task = FoundTask {
+            name: "t".to_owned(),
+            agent: folder(),
+            home: None,
+            reply: None,
+            prompt: "p".to_owned(),
+            script: None,
+            first: None,
+            recurrence: None,
+            paused: false,
+        };
+        let mut found = Found::nothing(Version::V2);
+        found.agents.insert(folder(), AgentSettings::named("A".to_owned()));
+        found.users.push(user(vec![RoleSpec::Admin], vec![folder()]));
+        found.chats.push(chat(vec![wiring(1)]));
+        found.denied.push(address());
+        found.destinations.push((folder(), "home".to_owned(), to_chat()));
+        found.tasks.push(task);
+        found
+    }
+
+    /// All that was found, taken over; other things beside it do not matter.
+    fn known() -> Known {
+        Known {
+            agents: vec![(folder(), AgentSettings::named("A".to_owned()))],
+            users: vec![user(vec![RoleSpec::Owner, RoleSpec::Admin], vec![folder()])],
+            chats: vec![chat(vec![wiring(1)])],
+            denied: vec![(address().channel, address().platform_id)],
+            channels: BTreeSet::from([address().channel]),
+            destinations: vec![(folder(), "home".to_owned(), to_chat())],
+            tasks: vec![TaskOrigin::imported("nanoclaw:t")],
+        }
+    }
+
+    #[test]
+    fn everything_is_made_where_nothing_is() {
+        let plan = plan(&found(), &Known::default());
+        let Address { channel, platform_id, .. } = address();
+        let expected = vec![
+            Change::PutAgent(folder(), AgentSettings::named("A".to_owned())),
+            Change::PutUser(user(vec![RoleSpec::Admin], vec![folder()])),
+            Change::PutChat(chat(Vec::new())),
+            Change::DenyChat(channel, platform_id),
+            Change::AddDestination(folder(), "home".to_owned(), to_chat()),
+            Change::PutChat(chat(vec![wiring(1)])),
+        ];
+        assert_eq!(plan.changes, expected);
+        assert!(plan.items.iter().all(|item| item.outcome == Outcome::Taken), "{:#?}", plan.items);
+    }
+
+    #[test]
+    fn nothing_is_made_where_everything_is() {
+        let plan = plan(&found(), &known());
+        assert_eq!(plan.changes, Vec::new());
+        let silent = |item: &Item| item.outcome == Outcome::Unchanged && item.note.is_none();
+        assert!(plan.items.iter().all(silent), "{:#?}", plan.items);
+    }
+
+    #[test]
+    fn only_what_is_missing_is_made_and_what_differs_stays() {
+        let other = AgentSettings { model: Some("m".to_owned()), ..AgentSettings::named("A".to_owned()) };
+        let known = Known {
+            agents: vec![(folder(), other)],
+            users: vec![user(Vec::new(), Vec::new())],
+            chats: vec![chat(vec![wiring(2)])],
+            destinations: vec![(folder(), "home".to_owned(), DestinationSpec::Agent(folder()))],
+            ..known()
+        };
+        let plan = plan(&found(), &known);
+        let id = UserId::parse("net:7").unwrap();
+        let rights = [Change::Grant(id.clone(), RoleSpec::Admin), Change::AddMember(folder(), id)];
+        assert_eq!(plan.changes, rights);
+        let note = |kind: Kind| plan.items.iter().find(|item| item.kind == kind).unwrap();
+        assert!(note(Kind::Agent).note.as_ref().unwrap().contains("another model"));
+        assert!(note(Kind::Wiring).note.is_some() && note(Kind::Wiring).outcome == Outcome::Unchanged);
+        assert_eq!(note(Kind::Destination).outcome, Outcome::LeftOut);
+    }
+}

@@ -246,7 +246,7 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
     }
     let told = |failure: Failure| match failure {
         Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => why,
-        Failure::Told => "it was refused".to_owned(),
+        Failure::Told | Failure::Exit(_) => "it was refused".to_owned(),
     };
     if !has_agent(now, &task.agent) {
         return Err("its agent is not here".to_owned());
