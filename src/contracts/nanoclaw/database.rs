@@ -108,7 +108,7 @@ impl Database {
     pub(super) fn query(&self, table: &str, sql: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>, Error> {
         let fault = |error: rusqlite::Error| self.table_error(table, &error);
         let mut query = self.connection.prepare(sql).map_err(fault)?;
-        let names: Vec<String> = query.column_names().into_iter().map(str::to_owned).collect();
+        let names: Vec<String> = query.column_names().map(str::to_owned).collect();
         let mut found = query.query(values).map_err(fault)?;
         let mut rows = Vec::new();
         while let Some(row) = found.next().map_err(fault)? {
