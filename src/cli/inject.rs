@@ -39,7 +39,8 @@ pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
     Ok(())
 }
 
-fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failure> {
+/// Takes in one event.
+pub(super) fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failure> {
     let arrived = match event::read(line) {
         Ok(event) => event,
         Err(error) => return Ok(RoutedJson::invalid("invalid_event", error.to_string())),

@@ -26,6 +26,7 @@ mod doctor;
 mod dropped;
 mod entity;
 mod image;
+mod import;
 mod inject;
 mod line;
 mod listening;
@@ -196,6 +197,8 @@ enum Command {
 enum ImportCommand {
     /// Take all sessions of a directory in from session files of claw; the files stay as they are
     Claw(session::ClawArgs),
+    /// Take over an installation of NanoClaw: agents, chats, people, tasks and what waits; it stays as it is
+    Nanoclaw(import::NanoclawArgs),
 }
 
 /// A failed command: what to tell people.
@@ -305,6 +308,7 @@ fn run(cli: Cli) -> Done {
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),
+        Command::Import(ImportCommand::Nanoclaw(args)) => import::nanoclaw(&paths, &args, json),
         Command::Check => check::check(&paths, json),
         Command::Backup(args) => backup::backup(&paths, &args, json),
         Command::Restore(args) => backup::restore(&paths, &args, json),

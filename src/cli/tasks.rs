@@ -158,7 +158,8 @@ pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
     shown::show(paths, task, json)
 }
 
-fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
+/// Has a task made or changed.
+pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
     // A task needs an agent: there is nothing to do without a store, so none is made.
     Reader::open(paths.data()).map(drop)?;
     let command = wanted.clone().command().map_err(Failure::Failed)?;
@@ -199,6 +200,8 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
         recurrence: args.every.or(args.cron),
         missed: args.rules.missed.map(|missed| missed.to_string()),
         overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
+        imported: None,
+        paused: false,
     })
 }
 

@@ -4,7 +4,8 @@
 //! [`allowlist`] judges what the operator declared; [`memory`] and [`transcript`] read what agents and their providers
 //! keep there; [`skips`] finds and removes what their skills report, and [`tile`] judges such skills before they are
 //! published; [`state_file`] is the session state of an agent group; [`watch`] tells when the files of a group change;
-//! [`workspace`] looks at directories with sessions, and [`claw`] reads and writes the session files of another program.
+//! [`workspace`] looks at directories with sessions, and [`claw`] reads and writes the session files of another program;
+//! [`nanoclaw`] reads what another host kept.
 //! Agents own most of these directories: nothing here follows a link of theirs.
 
 pub mod allowlist;
@@ -14,6 +15,7 @@ mod error;
 pub mod git;
 pub mod home;
 pub mod memory;
+pub mod nanoclaw;
 pub mod process;
 pub mod skips;
 pub mod state_file;

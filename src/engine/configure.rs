@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, pattern, people, renew, restart, retention, rights,
-    schedule, spec, threads, wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, open, pattern, people, renew, restart, retention,
+    rights, schedule, spec, threads, wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -88,6 +88,7 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::Unmute(folder, address) => threads::unmute(cx, txn, &folder, &address),
         Change::EndSticky(folder, address) => threads::end_sticky(cx, txn, &folder, &address),
         Change::RestartAgent(folder, message) => restart::agent(cx, txn, (&folder, message.as_deref()), after),
+        Change::OpenSession(folder, address) => open::session(cx, txn, &folder, &address),
         Change::ResetSession(session) => restart::session(cx, txn, session, after),
         Change::SetSessionProvider(session, provider) => restart::provider(cx, txn, (session, provider), after),
         Change::Prune => Ok(Ok(Vec::new())),

@@ -41,6 +41,7 @@ mod json;
 mod lifecycle;
 mod messages;
 mod notice;
+mod open;
 mod outbox;
 pub mod pattern;
 mod peek;

@@ -68,6 +68,23 @@ pub(super) fn arrive_for_maintenance(
     Ok((id, session))
 }
 
+/// As [`arrive`], before anything was said: no number is used. Tells whether it was made.
+pub(super) fn open(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    agent: AgentId,
+    route: Route,
+    source: &Address,
+) -> Result<(SessionId, bool)> {
+    if let Some(id) = cx.db.sessions_by_route.get(txn, &(agent, RouteKey::from(&route)))? {
+        return Ok((id, false));
+    }
+    let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
+    let (id, _) = make(cx, txn, agent, route, Some(Address { thread, ..source.clone() }))?;
+    update(cx, txn, id, |session| (session.last_number, session.messages) = (0, 0))?;
+    Ok((id, true))
+}
+
 /// A new session that is found by its route.
 fn make(
     cx: &Cx<'_>,

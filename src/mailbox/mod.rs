@@ -162,6 +162,29 @@ impl Mailboxes {
         self.observer.forget(session);
     }
 
+    /// Notes in a session that never ran where its providers are to go on, unless something is noted there; tells whether
+    /// it was done. `sessions` is the directory of all sessions.
+    ///
+    /// # Errors
+    /// [`Error`] if the machine cannot write.
+    pub fn seed(sessions: &Path, session: SessionId, continuations: BTreeMap<String, String>) -> Result<bool, Error> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(sessions);
+        made.map_err(|e| Error::io("create", sessions, e))?;
+        observe::seed(&Mailbox::open(&Dir::open_trusted(sessions)?, session)?, continuations)
+    }
+
+    /// What is noted of where a session's providers go on; none if nothing ever was. `sessions` is as in [`Self::seed`].
+    ///
+    /// # Errors
+    /// [`Error`] if the machine cannot read.
+    pub fn noted(sessions: &Path, session: SessionId) -> Result<Option<BTreeMap<String, String>>, Error> {
+        if !sessions.join(session.to_string()).is_dir() {
+            return Ok(None);
+        }
+        let mailbox = Mailbox::open(&Dir::open_trusted(sessions)?, session)?;
+        if observe::is_noted(&mailbox)? { observe::continuations(&mailbox).map(Some) } else { Ok(None) }
+    }
+
     /// Provider name -> what that provider needs to go on where it was, as the agent wrote it.
     ///
     /// # Errors

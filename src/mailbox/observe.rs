@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::sync::{Mutex, PoisonError};
 
-use hearth_wire::{HEARTBEAT_FILE, Heartbeat, SESSION_FILE, STATE_FILE, SessionFile, State, limits};
+use hearth_wire::{HEARTBEAT_FILE, Heartbeat, SESSION_FILE, STATE_FILE, SessionFile, State, WIRE_VERSION, limits};
+use rustix::fs::RawMode;
 use serde::de::DeserializeOwned;
 
 use crate::model::id::SessionId;
@@ -23,6 +24,8 @@ const TOOL_CHARS: usize = 200;
 const CONTINUATIONS: usize = 16;
 /// Bytes of a provider's name.
 const PROVIDER_BYTES: usize = 64;
+/// The runner may be another user than the host.
+const SHARED_FILE: RawMode = 0o644;
 /// Bytes of a continuation.
 const CONTINUATION_BYTES: usize = 4_096;
 
@@ -77,6 +80,25 @@ impl Seen {
         *self = Self { progress: state.progress, tool: tool.clone(), tool_start, ..*self };
         Some(ObservedState { tool, progress })
     }
+}
+
+/// Whether a runner noted what its providers need to go on, or somebody did for it.
+pub(super) fn is_noted(mailbox: &Mailbox) -> Result<bool, Error> {
+    mailbox.agent.has(OsStr::new(SESSION_FILE))
+}
+
+/// Notes what the providers of a session need to go on, before its first runner begins.
+pub(super) fn seed(mailbox: &Mailbox, continuations: BTreeMap<String, String>) -> Result<bool, Error> {
+    if is_noted(mailbox)? {
+        return Ok(false);
+    }
+    let file = SessionFile { v: WIRE_VERSION, incarnation: 0, epoch: 0, continuations };
+    let bytes = serde_json::to_vec(&file).map_err(|error| Error::Unusable {
+        path: mailbox.agent.path().join(SESSION_FILE),
+        reason: error.to_string(),
+    })?;
+    mailbox.agent.write(SESSION_FILE, &bytes, SHARED_FILE)?;
+    Ok(true)
 }
 
 /// What the providers of a session need to go on; empty when there is nothing that can be read.

@@ -89,6 +89,8 @@ pub enum Change {
     EndSticky(Folder, Address),
     /// Ends the incarnations of an agent that live, at once; the next ones are told this, if anything.
     RestartAgent(Folder, Option<String>),
+    /// Makes the session that an agent has in this chat or thread, unless there is one.
+    OpenSession(Folder, Address),
     /// Lets a session begin anew: what its provider remembers does not count any more.
     ResetSession(SessionId),
     /// Lets something else drive a session; none is what drives its agent.
@@ -124,6 +126,7 @@ impl Change {
             | Self::AddDestination(..)
             | Self::PutChannel(_)
             | Self::RestartAgent(..)
+            | Self::OpenSession(..)
             | Self::ResetSession(_)
             | Self::SetSessionProvider(..)
             | Self::Mute(..) => false,

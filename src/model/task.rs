@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::address::Address;
 use super::id::{AgentId, MessageId, SessionId, TaskId};
 use super::time::{Millis, Timestamp};
+use super::workspace::Fingerprint;
 
 /// When a task comes again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +140,16 @@ pub enum TaskOrigin {
     Agent(SessionId),
     /// A command.
     Operator,
+    /// Another host, where it had a name with this digest. The same name is never made twice.
+    Imported(u64),
+}
+
+impl TaskOrigin {
+    /// Of a task that had this name elsewhere.
+    #[must_use]
+    pub fn imported(name: &str) -> Self {
+        Self::Imported(Fingerprint::of_path(name.as_bytes()).number())
+    }
 }
 
 /// A series with exactly one future occurrence while it is active.
@@ -318,6 +329,8 @@ pub struct TaskChange {
 pub enum TaskCommand {
     /// Make one.
     Add(Box<NewTask>),
+    /// Make one that rests until it is resumed.
+    AddPaused(Box<NewTask>),
     /// Change one that is not over.
     Set(TaskId, Box<TaskChange>),
     /// Let none of its slots be used until it is resumed.

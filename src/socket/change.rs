@@ -132,6 +132,13 @@ pub enum EditJson {
         /// What the next incarnations are told.
         message: Option<String>,
     },
+    /// Makes the session of an agent in a chat or thread.
+    OpenSession {
+        /// Which agent.
+        agent: String,
+        /// Where.
+        place: ThreadJson,
+    },
     /// Lets a session begin anew.
     ResetSession {
         /// Its id, like `se3`.
@@ -230,6 +237,7 @@ impl EditJson {
             Self::Mute { agent, place } => Change::Mute(folder(agent)?, place.address()?),
             Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
             Self::RestartAgent { agent, message } => Change::RestartAgent(folder(agent)?, message.clone()),
+            Self::OpenSession { agent, place } => Change::OpenSession(folder(agent)?, place.address()?),
             Self::ResetSession { session } => Change::ResetSession(session_id(session)?),
             Self::SetSessionProvider { session, provider } => {
                 let provider = provider.as_deref().map(driver).transpose()?;

@@ -69,6 +69,12 @@ pub struct NewTaskJson {
     /// `refuse` or `queue`.
     #[serde(default)]
     pub overlap: Option<String>,
+    /// Its name at the host that it is taken over from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
+    /// It rests until it is resumed.
+    #[serde(default)]
+    pub paused: bool,
 }
 
 /// A chat by its names.
@@ -110,6 +116,7 @@ impl TaskRequest {
     /// What cannot be read, naming the field.
     pub fn command(self) -> Result<TaskCommand, String> {
         Ok(match self {
+            Self::Add(new) if new.paused => TaskCommand::AddPaused(Box::new(new.read()?)),
             Self::Add(new) => TaskCommand::Add(Box::new(new.read()?)),
             Self::Set { task, change } => TaskCommand::Set(id(&task)?, Box::new(change.read()?)),
             Self::Pause { task } => TaskCommand::Pause(id(&task)?),
@@ -137,7 +144,7 @@ impl NewTaskJson {
             recurrence: self.recurrence,
             missed: missed(self.missed.as_deref())?.unwrap_or_default(),
             overlap: overlap(self.overlap.as_deref())?.unwrap_or_default(),
-            origin: TaskOrigin::Operator,
+            origin: self.imported.as_deref().map_or(TaskOrigin::Operator, TaskOrigin::imported),
         })
     }
 }

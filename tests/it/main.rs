@@ -38,6 +38,7 @@ mod host;
 mod image;
 mod laws;
 mod lifecycle;
+mod nanoclaw;
 mod operator;
 mod pattern;
 mod peers;

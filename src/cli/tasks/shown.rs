@@ -184,7 +184,7 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, task): (TaskId, &Task), zones: &Zones
     };
     let made_in = match task.origin {
         TaskOrigin::Agent(session) => Some(session.to_string()),
-        TaskOrigin::Operator => None,
+        TaskOrigin::Operator | TaskOrigin::Imported(_) => None,
     };
     Ok(TaskJson {
         task: id.to_string(),

@@ -16,6 +16,7 @@ pub mod write;
 
 pub use agents::AGENT_KEYS;
 pub use sight::is_skill_name;
+pub use v1::wiring_of_row;
 
 use std::collections::BTreeMap;
 

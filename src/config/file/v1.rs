@@ -43,13 +43,14 @@ pub(super) fn wiring(problems: &mut Problems<'_>, section: &Section<'_>) -> Opti
         problems.add(value.span().start, what);
     }
     let scope = section.word(problems, SCOPE, &SCOPES);
-    let rules = rules(problems, section);
-    let engage = match rules.pattern {
-        Some(pattern) => Engage::Pattern(pattern),
-        None if rules.without_trigger || scope == Some(Scope::All) => Engage::Pattern(".".to_owned()),
-        None => Engage::Mention,
-    };
-    Some((engage, if scope == Some(Scope::Allowlisted) { SenderScope::Known } else { SenderScope::All }))
+    Some(rules(problems, section).meaning(scope))
+}
+
+/// The same of a row of a database: rules as JSON, and the word for whose messages are answered.
+#[must_use]
+pub fn wiring_of_row(rules: Option<&str>, scope: Option<&str>) -> (Engage, SenderScope) {
+    let scope = scope.and_then(|scope| SCOPES.iter().find(|(word, _)| *word == scope)).map(|(_, scope)| *scope);
+    rules.map_or_else(Rules::default, Rules::of_json).meaning(scope)
 }
 
 fn rules(problems: &mut Problems<'_>, section: &Section<'_>) -> Rules {
@@ -65,6 +66,15 @@ fn rules(problems: &mut Problems<'_>, section: &Section<'_>) -> Rules {
 }
 
 impl Rules {
+    fn meaning(self, scope: Option<Scope>) -> (Engage, SenderScope) {
+        let engage = match self.pattern {
+            Some(pattern) => Engage::Pattern(pattern),
+            None if self.without_trigger || scope == Some(Scope::All) => Engage::Pattern(".".to_owned()),
+            None => Engage::Mention,
+        };
+        (engage, if scope == Some(Scope::Allowlisted) { SenderScope::Known } else { SenderScope::All })
+    }
+
     fn new(pattern: Option<&str>, requires_trigger: Option<bool>) -> Self {
         let pattern = pattern.filter(|pattern| !pattern.is_empty()).map(str::to_owned);
         Self { pattern, without_trigger: requires_trigger == Some(false) }

@@ -31,7 +31,8 @@ pub(in crate::engine) fn command(
     effects: &mut Vec<Effect>,
 ) -> Result<Changed> {
     let (id, act) = match command {
-        TaskCommand::Add(new) => return add(cx, txn, *new, effects),
+        TaskCommand::Add(new) => return add(cx, txn, (*new, TaskState::Active), effects),
+        TaskCommand::AddPaused(new) => return add(cx, txn, (*new, TaskState::Paused), effects),
         TaskCommand::Set(id, change) => (id, Act::Set(*change)),
         TaskCommand::Pause(id) => (id, Act::Pause),
         TaskCommand::Resume(id) => (id, Act::Resume),
@@ -81,7 +82,15 @@ enum Act {
     Run,
 }
 
-fn add(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewTask, effects: &mut Vec<Effect>) -> Result<Changed> {
+fn add(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (new, state): (NewTask, TaskState),
+    effects: &mut Vec<Effect>,
+) -> Result<Changed> {
+    if let Some(known) = imported(cx, txn, new.origin)? {
+        return Ok(Ok(known));
+    }
     if remove::is_removed(cx, txn, new.agent)? {
         return Ok(Err("the agent was removed".to_owned()));
     }
@@ -95,7 +104,7 @@ fn add(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewTask, effects: &mut Vec<Effect>
     }
     let zone = zone_of(cx, txn, new.agent)?;
     let task = match make(cx, new, &zone) {
-        Ok(task) => task,
+        Ok(task) => Task { state, ..task },
         Err(why) => return Ok(Err(why)),
     };
     if let Some(known) = known(cx, txn, &task)? {
@@ -103,11 +112,20 @@ fn add(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewTask, effects: &mut Vec<Effect>
     }
     let id: TaskId = cx.db.allocate(txn)?;
     put(cx, txn, id, (None, &task))?;
-    if task.next.is_some_and(|next| next <= cx.now.wall) {
+    if task.due().is_some_and(|next| next <= cx.now.wall) {
         fire::due(cx, txn, effects)?;
     }
     let task = cx.db.tasks.require(txn, &id)?;
     Ok(Ok((id, task)))
+}
+
+/// The task that was taken over from another host before, whatever became of it since.
+fn imported(cx: &Cx<'_>, txn: &Write<'_>, origin: TaskOrigin) -> Result<Option<(TaskId, Task)>> {
+    if !matches!(origin, TaskOrigin::Imported(_)) {
+        return Ok(None);
+    }
+    let all = cx.db.tasks.collect_range(txn, .., usize::MAX)?;
+    Ok(all.into_iter().find(|(_, task)| task.origin == origin))
 }
 
 /// The same task, if the agent has it already: a turn that is begun again asks again.

@@ -1,9 +1,11 @@
 //! Heartbeat, state and continuations.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
+use crate::mailbox::Mailboxes;
 use crate::model::incarnation::ToolUse;
 use crate::model::mailbox::{Observation, ObservedState};
 use crate::model::time::Millis;
@@ -108,4 +110,20 @@ fn continuations_are_bounded() {
     let continuations = place.mailboxes.continuations(SESSION).unwrap();
     assert_eq!(continuations.len(), 16);
     assert!(continuations.values().all(|text| text.len() == 4_096));
+}
+
+/// What another host remembers is noted before the first runner, and never over what one noted.
+#[test]
+fn continuations_are_noted_once() {
+    let place = Place::new();
+    let sessions = place.mailboxes.path(SESSION).parent().unwrap().to_owned();
+    let of = |text: &str| BTreeMap::from([("claude".to_owned(), text.to_owned())]);
+    assert_eq!(Mailboxes::noted(&sessions, SESSION).unwrap(), None);
+    assert!(Mailboxes::seed(&sessions, SESSION, of("a")).unwrap());
+    assert!(!Mailboxes::seed(&sessions, SESSION, of("b")).unwrap());
+    assert_eq!(Mailboxes::noted(&sessions, SESSION).unwrap(), Some(of("a")));
+    assert_eq!(place.mailboxes.continuations(SESSION).unwrap(), of("a"));
+    place.write("session.json", "nonsense");
+    assert_eq!(Mailboxes::noted(&sessions, SESSION).unwrap(), Some(BTreeMap::new()));
+    assert!(!Mailboxes::seed(&sessions, SESSION, of("b")).unwrap(), "it is the agent's");
 }

@@ -265,6 +265,7 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("container/agent-runner/src/trusted/", "reads the database of another host"),
             ("src/contracts/", "takes it over"),
+            ("tests/it/nanoclaw", "makes what is taken over"),
         ],
         why: "Hearth's own state is in its store; other databases are only read",
     },

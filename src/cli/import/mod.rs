@@ -1,0 +1,5 @@
+//! `hearth import`: what other programs kept.
+
+mod nanoclaw;
+
+pub(super) use nanoclaw::{NanoclawArgs, nanoclaw};

@@ -1,0 +1,109 @@
+//! `hearth import nanoclaw PATH`.
+//!
+//! Everything is put in through the inputs that other commands use, in steps each of which is whole: a command that was
+//! interrupted is repeated, and finds what was done. What is here already is never changed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::super::{Done, Failure, out};
+use crate::config::Paths;
+use crate::contracts::nanoclaw::{self, Item, Kind, Outcome, Wishes};
+use crate::engine::pattern;
+use crate::model::entity::UnknownSenders;
+use crate::time::cron::Cron;
+use crate::time::every::Every;
+use crate::time::local;
+use crate::time::zone::Zone;
+
+mod here;
+mod report;
+mod take;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct NanoclawArgs {
+    /// The installation: the directory with data/v2.db, or of version 1 with store/messages.db
+    path: PathBuf,
+    /// Only say what would be taken over
+    #[arg(long)]
+    dry_run: bool,
+    /// What happens to strangers in chats of version 1, which knew no rule for them
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = Strangers::RequestApproval)]
+    unknown_senders: Strangers,
+    /// Say every single thing, also what is taken or unchanged without a remark
+    #[arg(long)]
+    all: bool,
+}
+
+/// The words of `hearth.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Strangers {
+    #[value(name = "strict")]
+    Strict,
+    #[value(name = "request_approval")]
+    RequestApproval,
+    #[value(name = "public")]
+    Public,
+}
+
+impl From<Strangers> for UnknownSenders {
+    fn from(rule: Strangers) -> Self {
+        match rule {
+            Strangers::Strict => Self::Strict,
+            Strangers::RequestApproval => Self::RequestApproval,
+            Strangers::Public => Self::Public,
+        }
+    }
+}
+
+/// Takes an installation over, or says what would be.
+pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -> Done {
+    let wishes = Wishes {
+        strangers: args.unknown_senders.into(),
+        pattern: &pattern::check,
+        recurrence: &check_recurrence,
+        time: &|text| local::instant(text, &Zone::utc()).map(drop).map_err(|error| error.to_string()),
+    };
+    let found = nanoclaw::read(&args.path, &wishes)?;
+    let mut items =
+        if args.dry_run { take::rehearse(paths, &args.path, &found)? } else { take::take(paths, &args.path, &found)? };
+    items.extend(found.items.iter().cloned());
+    items.sort_by_key(|item| (item.kind, item.outcome));
+    report::print(
+        &report::Source { path: &args.path, version: found.version, rehearsal: args.dry_run },
+        &items,
+        (args.all, json),
+    )
+}
+
+/// As tasks are read: what begins with a digit and has no spaces is an interval.
+fn check_recurrence(text: &str) -> Result<(), String> {
+    let bare = text.trim();
+    let interval = bare.starts_with(|c: char| c.is_ascii_digit()) && !bare.contains(char::is_whitespace);
+    if interval {
+        return Every::parse(bare).map(drop).map_err(|error| error.to_string());
+    }
+    Cron::parse(bare).map(drop).map_err(|error| error.to_string())
+}
+
+/// How many of each kind, by what became of them.
+fn counts(items: &[Item]) -> BTreeMap<Kind, BTreeMap<Outcome, u64>> {
+    let mut counts: BTreeMap<Kind, BTreeMap<Outcome, u64>> = BTreeMap::new();
+    for item in items {
+        *counts.entry(item.kind).or_default().entry(item.outcome).or_default() += item.count;
+    }
+    counts
+}
+
+/// A sentence for a failure that stops the whole.
+fn stopped(what: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => {
+            out::warning("what was taken over until now stays; repeat the command to go on");
+            Failure::Failed(format!("{what}: {why}"))
+        }
+        other => other,
+    }
+}

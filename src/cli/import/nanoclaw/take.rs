@@ -1,0 +1,289 @@
+//! The steps: the configuration, conversations, files, tasks, and what waits last, because it sets agents to work.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::super::super::local::host;
+use super::super::super::{Failure, change, inject, tasks};
+use super::{here, stopped};
+use crate::channel::event;
+use crate::config::Paths;
+use crate::config::file::write::{self, role_word};
+use crate::contracts::nanoclaw::plan::{Known, plan, task_name};
+use crate::contracts::nanoclaw::{
+    Found, FoundEvent, FoundSession, FoundTask, Item, Kind, Outcome, Tree, copy, offer, shown, survey,
+};
+use crate::mailbox::Mailboxes;
+use crate::model::address::Address;
+use crate::model::configure::{Change, DestinationSpec};
+use crate::model::entity::Folder;
+use crate::model::id::SessionId;
+use crate::socket::change::{ChangeRequest, EditJson, PlaceJson, ThreadJson};
+use crate::socket::task::{ChatJson, NewTaskJson, TaskRequest};
+
+/// Changes that happen together at most: one transaction has its bounds.
+const BATCH: usize = 200;
+
+/// What messages call the changes, which no file says.
+const SOURCE: &str = "NanoClaw";
+
+/// Says what would be taken over.
+pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Found) -> Result<Vec<Item>, Failure> {
+    let (known, _) = here::read(paths)?;
+    let mut items = plan(found, &known).items;
+    for session in &found.sessions {
+        let outcome = if is_here(&known, &session.agent, &session.place) {
+            let (id, made) = open(paths, (&session.agent, &session.place), true)?;
+            let noted = if made { None } else { Mailboxes::noted(&paths.sessions(), id)? };
+            conversation(session, noted.as_ref())
+        } else {
+            Item::new(Kind::Session, &session.name, Outcome::Taken)
+        };
+        items.push(outcome);
+    }
+    for tree in &found.trees {
+        items.extend(survey(root, paths, tree)?.items(&tree.path().display().to_string()));
+    }
+    for one in &found.events {
+        items.push(match event::parse(one.json.as_bytes()) {
+            Err(error) => Item::left_out(Kind::Message, &one.name, error.to_string()),
+            Ok(event) if here::has_seen(paths, &event)? => Item::new(Kind::Message, &one.name, Outcome::Unchanged),
+            Ok(_) => Item::new(Kind::Message, &one.name, Outcome::Taken),
+        });
+    }
+    Ok(items)
+}
+
+/// Takes everything over.
+pub(super) fn take(paths: &Paths, root: &Path, found: &Found) -> Result<Vec<Item>, Failure> {
+    let (known, _) = here::read(paths)?;
+    let mut items = plan(found, &known).items;
+    let refused = configure(paths, found).map_err(|failure| stopped("agents and chats", failure))?;
+    let (now, _) = here::read(paths)?;
+    for (what, why) in refused {
+        settle(&mut items, &what, &why);
+    }
+    for session in &found.sessions {
+        items.push(seed(paths, &now, session).map_err(|failure| stopped("conversations", failure))?);
+    }
+    for tree in found.trees.iter().filter(|tree| tree.agent.as_ref().is_none_or(|agent| has_agent(&now, agent))) {
+        items.extend(files(paths, root, tree).map_err(|failure| stopped("files", failure))?);
+    }
+    for session in &found.sessions {
+        for id in session.continuations.values() {
+            offer(paths, &session.agent, id)?;
+        }
+    }
+    for task in &found.tasks {
+        if let Err(why) = one_task(paths, (&known, &now), task) {
+            settle(&mut items, &Gone::One(Kind::Task, task.name.clone()), &why);
+        }
+    }
+    let mut host = host(paths, false)?;
+    for event in &found.events {
+        items.push(message(&mut host, event).map_err(|failure| stopped("messages", failure))?);
+    }
+    Ok(items)
+}
+
+/// What was not to be, after all.
+enum Gone {
+    /// One thing.
+    One(Kind, String),
+    /// Everything whose name begins so.
+    All(Kind, String),
+}
+
+/// Corrects what was said of something that could not be taken.
+fn settle(items: &mut [Item], what: &Gone, why: &str) {
+    let is_it = |item: &Item| match what {
+        Gone::All(kind, beginning) => item.kind == *kind && item.name.starts_with(beginning.as_str()),
+        Gone::One(kind, name) => item.kind == *kind && item.name == *name,
+    };
+    for item in items.iter_mut().filter(|item| item.outcome == Outcome::Taken && is_it(item)) {
+        (item.outcome, item.note) = (Outcome::LeftOut, Some(why.to_owned()));
+    }
+}
+
+fn has_agent(known: &Known, agent: &Folder) -> bool {
+    known.agents.iter().any(|(here, _)| here == agent)
+}
+
+/// Whether an agent listens in a chat here.
+fn is_here(known: &Known, agent: &Folder, place: &Address) -> bool {
+    let chat = known.chats.iter().find(|chat| chat.channel == place.channel && chat.platform_id == place.platform_id);
+    chat.is_some_and(|chat| chat.wirings.iter().any(|wiring| wiring.agent == *agent))
+}
+
+/// Makes the entities be there, some at a time; what is to be done is thought out anew over what is there each time. What
+/// is refused is told with its reason.
+fn configure(paths: &Paths, found: &Found) -> Result<Vec<(Gone, String)>, Failure> {
+    let mut refused: Vec<(Change, String)> = Vec::new();
+    let mut collisions = 0;
+    loop {
+        let (known, expected) = here::read(paths)?;
+        let mut left = plan(found, &known).changes;
+        left.retain(|change| !refused.iter().any(|(known, _)| known == change));
+        let batch = batch(&left);
+        if batch.is_empty() {
+            return Ok(refused.iter().map(|(change, why)| (gone(change), why.clone())).collect());
+        }
+        match change::submit(paths, &request(batch, expected), SOURCE) {
+            Ok(_) => {}
+            Err(Failure::Changed(_)) if collisions < change::LOOKS => collisions += 1,
+            Err(Failure::Failed(why)) => {
+                // One of them cannot be; it must not keep the others away.
+                if let [one] = batch {
+                    refused.push((one.clone(), why));
+                    continue;
+                }
+                for one in batch {
+                    match change::submit(paths, &request(std::slice::from_ref(one), None), SOURCE) {
+                        Err(Failure::Failed(why)) => refused.push((one.clone(), why)),
+                        done => done.map(drop)?,
+                    }
+                }
+            }
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+/// The first changes that can happen together in their order: what a file says comes before what it cannot say.
+fn batch(changes: &[Change]) -> &[Change] {
+    let is_put = |change: &Change| matches!(change, Change::PutAgent(..) | Change::PutUser(_) | Change::PutChat(_));
+    let puts = changes.iter().take_while(|change| is_put(change)).count();
+    let edits = changes.iter().skip(puts).take_while(|change| !is_put(change)).count();
+    changes.get(..(puts + edits).min(BATCH)).unwrap_or_default()
+}
+
+fn request(changes: &[Change], expected: Option<u64>) -> ChangeRequest {
+    let puts: Vec<Change> = changes.iter().filter(|change| edit(change).is_none()).cloned().collect();
+    let toml = if puts.is_empty() { String::new() } else { write::write(&puts) };
+    ChangeRequest { toml, edits: changes.iter().filter_map(edit).collect(), expected, ..ChangeRequest::default() }
+}
+
+/// A change that no file says.
+fn edit(change: &Change) -> Option<EditJson> {
+    let place = |channel: &dyn ToString, id: &dyn ToString| PlaceJson {
+        channel: channel.to_string(),
+        platform_id: id.to_string(),
+    };
+    Some(match change {
+        Change::DenyChat(channel, id) => EditJson::DenyChat(place(channel, id)),
+        Change::Grant(user, role) => EditJson::Grant { user: user.to_string(), role: role_word(role) },
+        Change::AddMember(agent, user) => EditJson::AddMember { agent: agent.to_string(), user: user.to_string() },
+        Change::AddDestination(agent, name, DestinationSpec::Chat(channel, id)) => {
+            EditJson::AddDestination { agent: agent.to_string(), name: name.clone(), place: place(channel, id) }
+        }
+        Change::AddDestination(agent, name, DestinationSpec::Agent(peer)) => {
+            EditJson::AddPeer { agent: agent.to_string(), name: name.clone(), peer: peer.to_string() }
+        }
+        _ => return None,
+    })
+}
+
+/// What a refused change was about.
+fn gone(change: &Change) -> Gone {
+    match change {
+        Change::PutAgent(folder, _) => Gone::One(Kind::Agent, folder.to_string()),
+        Change::PutUser(user) => Gone::One(Kind::User, user.id.to_string()),
+        Change::PutChat(chat) if chat.wirings.is_empty() => {
+            Gone::One(Kind::Chat, format!("{}/{}", chat.channel, chat.platform_id))
+        }
+        Change::PutChat(chat) => Gone::All(Kind::Wiring, format!("{}/{} -> ", chat.channel, chat.platform_id)),
+        Change::AddDestination(folder, name, _) => Gone::One(Kind::Destination, format!("{folder} -> {name}")),
+        Change::Grant(user, role) => Gone::One(Kind::Right, format!("{user} is {}", role_word(role))),
+        Change::AddMember(folder, user) => Gone::One(Kind::Right, format!("{user} may talk to {folder}")),
+        _ => Gone::One(Kind::Other, String::new()),
+    }
+}
+
+/// The session of an agent in a chat, and whether it was made just now, or would be.
+fn open(paths: &Paths, (agent, place): (&Folder, &Address), dry_run: bool) -> Result<(SessionId, bool), Failure> {
+    let chat = PlaceJson { channel: place.channel.to_string(), platform_id: place.platform_id.to_string() };
+    let thread = place.thread.as_ref().map(ToString::to_string);
+    let edit = EditJson::OpenSession { agent: agent.to_string(), place: ThreadJson { chat, thread } };
+    let request = ChangeRequest { edits: vec![edit], dry_run, ..ChangeRequest::default() };
+    let done = change::submit(paths, &request, SOURCE)?;
+    let told = done.changes.first().map(|change| (change.entity.as_str(), change.action == "created"));
+    let id = told.and_then(|(entity, made)| Some((entity.split_whitespace().nth(1)?.parse().ok()?, made)));
+    id.ok_or_else(|| Failure::Failed("an unexpected answer".to_owned()))
+}
+
+/// Lets a session go on from where its provider was.
+fn seed(paths: &Paths, now: &Known, session: &FoundSession) -> Result<Item, Failure> {
+    if !is_here(now, &session.agent, &session.place) {
+        let why = format!("{} does not listen in {}", session.agent, shown(&session.place));
+        return Ok(Item::left_out(Kind::Session, &session.name, why));
+    }
+    let (id, _) = open(paths, (&session.agent, &session.place), false)?;
+    if Mailboxes::seed(&paths.sessions(), id, session.continuations.clone())? {
+        return Ok(Item::new(Kind::Session, &session.name, Outcome::Taken));
+    }
+    Ok(conversation(session, Mailboxes::noted(&paths.sessions(), id)?.as_ref()))
+}
+
+fn conversation(session: &FoundSession, noted: Option<&BTreeMap<String, String>>) -> Item {
+    match noted {
+        None => Item::new(Kind::Session, &session.name, Outcome::Taken),
+        Some(noted) => {
+            let other = (*noted != session.continuations)
+                .then(|| "the session here goes on with a conversation of its own, which stays".to_owned());
+            Item::new(Kind::Session, &session.name, Outcome::Unchanged).noting(other)
+        }
+    }
+}
+
+fn files(paths: &Paths, root: &Path, tree: &Tree) -> Result<Vec<Item>, Failure> {
+    Ok(copy(root, paths, tree)?.items(&tree.path().display().to_string()))
+}
+
+fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) -> Result<(), String> {
+    let name = task_name(&task.name);
+    if before.tasks.contains(&crate::model::task::TaskOrigin::imported(&name)) {
+        return Ok(());
+    }
+    let told = |failure: Failure| match failure {
+        Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => why,
+        Failure::Told | Failure::Exit(_) => "it was refused".to_owned(),
+    };
+    if !has_agent(now, &task.agent) {
+        return Err("its agent is not here".to_owned());
+    }
+    let agent = here::agent_id(paths, &task.agent).map_err(|error| error.to_string())?;
+    let home = task.home.as_ref().filter(|place| is_here(now, &task.agent, place));
+    let session = home.map(|place| open(paths, (&task.agent, place), false)).transpose().map_err(told)?;
+    let chat =
+        |place: &Address| ChatJson { channel: place.channel.to_string(), platform_id: place.platform_id.to_string() };
+    let new = NewTaskJson {
+        agent: agent.map(|id| id.to_string()).unwrap_or_default(),
+        session: session.map(|(id, _)| id.to_string()),
+        prompt: task.prompt.clone(),
+        script: task.script.clone(),
+        reply: task.reply.as_ref().or(task.home.as_ref().filter(|_| session.is_none())).map(chat),
+        at: task.first.clone(),
+        recurrence: task.recurrence.clone(),
+        imported: Some(name),
+        paused: task.paused,
+        ..NewTaskJson::default()
+    };
+    tasks::submit(paths, TaskRequest::Add(new)).map(drop).map_err(told)
+}
+
+fn message(host: &mut super::super::super::local::Host, event: &FoundEvent) -> Result<Item, Failure> {
+    let routed = inject::one(host, event.json.as_bytes(), false)?;
+    let item = |outcome| Item::new(Kind::Message, &event.name, outcome);
+    Ok(match (routed.error, routed.outcome.as_str()) {
+        (Some(error), _) => Item::left_out(Kind::Message, &event.name, error),
+        (None, "duplicate") => item(Outcome::Unchanged),
+        (None, "routed" | "consumed") => item(Outcome::Taken),
+        (None, "held") => {
+            item(Outcome::Taken).noting(Some("it waits for a decision; see `hearth approvals`".to_owned()))
+        }
+        (None, _) => {
+            let why = routed.reason.unwrap_or_else(|| "no agent takes it as its own".to_owned());
+            Item::left_out(Kind::Message, &event.name, why)
+        }
+    })
+}

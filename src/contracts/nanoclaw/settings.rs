@@ -1,0 +1,297 @@
+//! How an agent is run, by what NanoClaw's container configuration says. Every part is judged by the rules of `hearth.toml`
+//! on its own: one that cannot be is left out and said to be, and the others are taken.
+
+use serde_json::{Map, Value};
+
+use super::database::Row;
+use crate::config::env::is_env_name;
+use crate::config::file;
+use crate::config::file::write;
+use crate::model::configure::{Change, Configure};
+use crate::model::entity::{Access, AgentSettings, EnvValue, ExtraMount, Folder, McpServer, ProviderKind, Skills};
+
+/// Parts of names of variables whose values nobody should see.
+const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
+
+/// What was said of an agent: a row of the host's table, or an old `container.json`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Config(Map<String, Value>);
+
+/// Columns of the table whose texts are JSON, and what they are called in the file.
+const JSON_COLUMNS: [(&str, &str); 5] = [
+    ("skills", "skills"),
+    ("mcp_servers", "mcpServers"),
+    ("packages_apt", "packagesApt"),
+    ("packages_npm", "packagesNpm"),
+    ("additional_mounts", "additionalMounts"),
+];
+
+const TEXT_COLUMNS: [(&str, &str); 7] = [
+    ("provider", "provider"),
+    ("model", "model"),
+    ("effort", "effort"),
+    ("image_tag", "imageTag"),
+    ("assistant_name", "assistantName"),
+    ("max_messages_per_prompt", "maxMessagesPerPrompt"),
+    ("cli_scope", "cliScope"),
+];
+
+impl Config {
+    /// Of a row; what is no JSON is said to be none.
+    pub(super) fn of_row(row: &Row, notes: &mut Vec<String>) -> Self {
+        let mut config = Map::new();
+        for (column, key) in TEXT_COLUMNS {
+            if let Some(text) = row.filled(column) {
+                config.insert(key.to_owned(), Value::String(text));
+            }
+        }
+        for (column, key) in JSON_COLUMNS {
+            let Some(text) = row.filled(column) else { continue };
+            match serde_json::from_str(&text) {
+                Ok(value) => drop(config.insert(key.to_owned(), value)),
+                Err(_) => notes.push(format!("its {column} are no JSON and are left out")),
+            }
+        }
+        Self(config)
+    }
+
+    /// Of the text of a file or a column.
+    pub(super) fn of_json(text: &str, notes: &mut Vec<String>) -> Self {
+        let Ok(Value::Object(mut config)) = serde_json::from_str(text) else {
+            notes.push("its container configuration is no JSON object and is left out".to_owned());
+            return Self::default();
+        };
+        if let Some(Value::Object(mut packages)) = config.remove("packages") {
+            for (from, to) in [("apt", "packagesApt"), ("npm", "packagesNpm")] {
+                packages.remove(from).map(|value| config.insert(to.to_owned(), value));
+            }
+        }
+        Self(config)
+    }
+
+    /// Says what drives it, unless that is said.
+    pub(super) fn or_provider(mut self, provider: Option<String>) -> Self {
+        if let Some(provider) = provider {
+            self.0.entry("provider").or_insert(Value::String(provider));
+        }
+        self
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        match self.0.get(key)? {
+            Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    fn texts(&self, key: &str) -> Vec<String> {
+        let list = self.0.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+}
+
+/// One part of the settings: what it is called, and how it is made so.
+type Part = (String, Box<dyn Fn(&mut AgentSettings)>);
+
+/// The settings of an agent, with what is to be said about them.
+pub(super) fn settings(folder: &Folder, name: &str, config: &Config, notes: &mut Vec<String>) -> AgentSettings {
+    let mut settings = AgentSettings::named(folder.to_string());
+    settings.provider = provider(config, notes);
+    let name = config.text("assistantName").unwrap_or_else(|| name.trim().to_owned());
+    let mut parts: Vec<Part> = Vec::new();
+    if !name.is_empty() {
+        parts.push((format!("the name {name:?}"), Box::new(move |to| to.name.clone_from(&name))));
+    }
+    scalars(config, &mut parts);
+    packages(config, &mut parts);
+    mounts(config, &mut parts);
+    servers(config, &mut parts, notes);
+    if let Some(list) = config.0.get("skills").and_then(Value::as_array) {
+        let mut names: Vec<String> = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        parts.push(("its list of skills".to_owned(), Box::new(move |to| to.skills = Skills::Only(names.clone()))));
+    }
+    for (what, apply) in parts {
+        let mut with = settings.clone();
+        apply(&mut with);
+        match check(&Change::PutAgent(folder.clone(), with.clone())) {
+            Ok(()) => settings = with,
+            Err(why) => notes.push(format!("without {what}: {why}")),
+        }
+    }
+    for (key, what) in [
+        ("imageTag", "an image of its own; set `packages` or the installation's `image` instead"),
+        ("timeout", "a limit of time, which Hearth has for all agents"),
+    ] {
+        if config.text(key).is_some() {
+            notes.push(format!("without {what}"));
+        }
+    }
+    if config.text("cliScope").is_some_and(|scope| scope == "global") {
+        notes
+            .push("without its reach over the whole host (cli_scope global), which agents do not have here".to_owned());
+    }
+    settings
+}
+
+/// Whether a change could be made; what is wrong with it otherwise. Said by the one reader of configurations.
+pub(super) fn check(change: &Change) -> Result<(), String> {
+    let text = write::write(std::slice::from_ref(change));
+    match file::parse("it", &text) {
+        Ok(Configure { changes, .. }) if changes.first() == Some(change) => Ok(()),
+        Ok(_) => Err("no file could say this".to_owned()),
+        Err(bad) => Err(bad.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+fn provider(config: &Config, notes: &mut Vec<String>) -> ProviderKind {
+    match config.text("provider").map(|provider| provider.to_lowercase()).as_deref() {
+        None | Some("claude") => ProviderKind::Claude,
+        Some("mock" | "echo") => ProviderKind::Echo,
+        Some(other) => {
+            notes.push(format!("the provider `{other}` is not known here, `claude` takes its place"));
+            ProviderKind::Claude
+        }
+    }
+}
+
+fn scalars(config: &Config, parts: &mut Vec<Part>) {
+    if let Some(model) = config.text("model") {
+        parts.push((format!("the model {model:?}"), Box::new(move |to| to.model = Some(model.clone()))));
+    }
+    if let Some(effort) = config.text("effort") {
+        parts.push((format!("the effort {effort:?}"), Box::new(move |to| to.effort = Some(effort.clone()))));
+    }
+    if let Some(most) = config.text("maxMessagesPerPrompt") {
+        // What is no number is a number that no configuration accepts.
+        let number = most.parse().unwrap_or(u32::MAX);
+        let what = format!("at most {most} messages in a prompt");
+        parts.push((what, Box::new(move |to| to.max_prompt_messages = number)));
+    }
+}
+
+fn packages(config: &Config, parts: &mut Vec<Part>) {
+    for package in config.texts("packagesApt") {
+        let what = format!("the package {package:?} of apt");
+        parts.push((what, Box::new(move |to| to.packages.apt.push(package.clone()))));
+    }
+    for package in config.texts("packagesNpm") {
+        let what = format!("the package {package:?} of npm");
+        parts.push((what, Box::new(move |to| to.packages.npm.push(package.clone()))));
+    }
+}
+
+fn mounts(config: &Config, parts: &mut Vec<Part>) {
+    let list = config.0.get("additionalMounts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for mount in list {
+        let text =
+            |key: &str| mount.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        let host_path = text("hostPath").unwrap_or_default();
+        // Only the word `false` lets an agent write.
+        let writable = mount.get("readonly").and_then(Value::as_bool) == Some(false);
+        let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
+        let mount = ExtraMount { host_path, container_path: text("containerPath"), access };
+        let what = format!("the directory {:?}", mount.host_path);
+        parts.push((what, Box::new(move |to| to.mounts.push(mount.clone()))));
+    }
+}
+
+fn servers(config: &Config, parts: &mut Vec<Part>, notes: &mut Vec<String>) {
+    let Some(servers) = config.0.get("mcpServers").and_then(Value::as_object) else { return };
+    for (name, server) in servers {
+        let text = |key: &str| server.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let args = server.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let args = args.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let env = server.get("env").and_then(Value::as_object).map(|env| variables(name, env, notes));
+        let env = env.unwrap_or_default();
+        let server = McpServer { name: name.clone(), command: text("command"), args, env };
+        let what = format!("the tools of {name:?}");
+        let put = move |to: &mut AgentSettings| {
+            to.mcp_servers.push(server.clone());
+            to.mcp_servers.sort_by(|a, b| a.name.cmp(&b.name));
+        };
+        parts.push((what, Box::new(put)));
+    }
+}
+
+/// The variables of a server. What looks like a secret becomes a reference: no secret is stored.
+fn variables(server: &str, env: &Map<String, Value>, notes: &mut Vec<String>) -> Vec<(String, EnvValue)> {
+    let mut variables = Vec::new();
+    for (name, value) in env {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let upper = name.to_uppercase();
+        let secret = is_env_name(name) && SECRETS.iter().any(|part| upper.contains(part));
+        let reference = ["env:", "file:", "cmd:"].iter().any(|kind| text.starts_with(kind));
+        variables.push((
+            name.clone(),
+            match (secret, reference) {
+                (true, false) => {
+                    notes.push(format!(
+                        "the value of {name} for the tools of {server:?} was not taken; set {name} in Hearth's environment"
+                    ));
+                    EnvValue::Reference(format!("env:{name}"))
+                }
+                (_, true) => EnvValue::Reference(text),
+                (false, false) => EnvValue::Plain(text),
+            },
+        ));
+    }
+    variables.sort_by(|a, b| a.0.cmp(&b.0));
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> (AgentSettings, Vec<String>) {
+        let mut notes = Vec::new();
+        let config = Config::of_json(json, &mut notes);
+        let folder = Folder::new("a").unwrap();
+        let settings = settings(&folder, "Andy", &config, &mut notes);
+        check(&Change::PutAgent(folder, settings.clone())).unwrap();
+        (settings, notes)
+    }
+
+    #[test]
+    fn what_can_be_is_taken_and_the_rest_is_said() {
+        let (settings, notes) = read(
+            r#"{"provider":"claude","model":"opus","assistantName":"Bob","maxMessagesPerPrompt":7,"imageTag":"x",
+                "packages":{"apt":["jq","no good"],"npm":["left-pad"]},
+                "additionalMounts":[{"hostPath":"/srv/a","readonly":false},{"hostPath":""}],
+                "mcpServers":{"mail":{"command":"mail","args":["-v"],"env":{"MAIL_TOKEN":"hush","LANG":"C"}},"":{}},
+                "skills":["web","web"]}"#,
+        );
+        assert_eq!((settings.name.as_str(), settings.model.as_deref()), ("Bob", Some("opus")));
+        assert_eq!(
+            (settings.packages.apt, settings.packages.npm),
+            (vec!["jq".to_owned()], vec!["left-pad".to_owned()])
+        );
+        assert_eq!((settings.max_prompt_messages, settings.mounts.len()), (7, 1));
+        assert_eq!(settings.mounts[0].access, Access::ReadWrite);
+        assert_eq!(settings.skills, Skills::Only(vec!["web".to_owned()]));
+        let env = &settings.mcp_servers[0].env;
+        assert_eq!(env[1], ("MAIL_TOKEN".to_owned(), EnvValue::Reference("env:MAIL_TOKEN".to_owned())));
+        assert!(!format!("{settings:?}{notes:?}", settings = settings.mcp_servers).contains("hush"));
+        for part in ["package \"no good\"", "the directory \"\"", "the tools of \"\"", "an image", "MAIL_TOKEN"] {
+            assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_leaves_an_agent_with_its_name() {
+        for json in ["", "[]", "{\"model\":{}}", "{\"skills\":\"all\",\"mcpServers\":[],\"additionalMounts\":7}"] {
+            assert_eq!(
+                read(json).0,
+                AgentSettings { provider: ProviderKind::Claude, ..AgentSettings::named("Andy".into()) }
+            );
+        }
+        assert_eq!(read("{\"provider\":\"mock\"}").0.provider, ProviderKind::Echo);
+        assert!(read("{\"provider\":\"codex\"}").1[0].contains("`codex`"));
+    }
+}
