@@ -302,7 +302,9 @@ fn exit(done: Done) -> ExitCode {
 fn run(cli: Cli) -> Done {
     let json = cli.global.json;
     let paths = match Paths::find(cli.global.data.as_deref()) {
-        Err(error) if json && matches!(cli.command, Command::Session(_) | Command::Workspace(_) | Command::Import(_)) => {
+        Err(error)
+            if json && matches!(cli.command, Command::Session(_) | Command::Workspace(_) | Command::Import(_)) =>
+        {
             return Err(session::unplaced(error.into()));
         }
         found => found?,

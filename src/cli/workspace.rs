@@ -300,9 +300,7 @@ pub(super) fn workspace(paths: &Paths, args: &WorkspaceArgs, json: bool) -> Done
         WorkspaceCommand::Fingerprint { path } => {
             ("fingerprint", at(path).and_then(|dir| Ok(fingerprint(&dir, json)?)))
         }
-        WorkspaceCommand::Status { path } => {
-            ("status", at(path).and_then(|dir| shown::status(paths, &dir, json)))
-        }
+        WorkspaceCommand::Status { path } => ("status", at(path).and_then(|dir| shown::status(paths, &dir, json))),
         WorkspaceCommand::List => ("list", shown::list(paths, json)),
         WorkspaceCommand::Adopt(adopt) => ("adopt", adopt::adopt(paths, &args.cwd, adopt, json)),
     };

@@ -1,6 +1,7 @@
 //! Sessions of directories, through the program.
 
 mod engine;
+mod hard;
 mod together;
 
 use std::path::{Path, PathBuf};
@@ -164,7 +165,9 @@ fn a_session_lives_with_and_without_a_daemon() {
         desk.done(dir, &["delete", "f", "--force"]);
         desk.done(dir, &["purge", "f", "--force"]);
         assert_eq!(desk.done(dir, &["list", "--trash"])["sessions"], json!([]));
-        for table in ["sessions", "records", "revisions", "recency", "spoken", "session_labels", "trash", "sessions_by_base"] {
+        for table in
+            ["sessions", "records", "revisions", "recency", "spoken", "session_labels", "trash", "sessions_by_base"]
+        {
             assert_eq!(desk.host.rows(table), Vec::<Value>::new(), "{table}");
         }
     }

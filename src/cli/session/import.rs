@@ -99,7 +99,12 @@ fn ended() -> Trouble {
     Trouble::new("import_refused", "", "")
 }
 
-fn told(place: &Place, reports: &[Report], (kind, dry_run, failed): (&str, bool, bool), json: bool) -> Result<(), Trouble> {
+fn told(
+    place: &Place,
+    reports: &[Report],
+    (kind, dry_run, failed): (&str, bool, bool),
+    json: bool,
+) -> Result<(), Trouble> {
     if !json {
         for report in reports {
             out::line(&report.line())?;

@@ -34,9 +34,8 @@ pub(super) fn check_new(new: &NewSession) -> std::result::Result<(), SessionRefu
 
 /// Whether a name can be one.
 pub(super) fn check(what: &'static str, name: Option<&str>) -> std::result::Result<(), SessionRefusal> {
-    let fine = |name: &str| {
-        !name.trim().is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control)
-    };
+    let fine =
+        |name: &str| !name.trim().is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control);
     if name.is_none_or(fine) { Ok(()) } else { Err(SessionRefusal::BadName { what, max: NAME_MAX }) }
 }
 

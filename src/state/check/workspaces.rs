@@ -66,9 +66,7 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         |(id, number), row| Some(((row.base?.session, *id, *number), ())),
         |(_, id, number), ()| (*id, *number),
     )?;
-    check.each(&db.revisions, |check, key, _| {
-        check.refers((&db.revisions, &key), (&db.sessions_by_id, &key.0))
-    })?;
+    check.each(&db.revisions, |check, key, _| check.refers((&db.revisions, &key), (&db.sessions_by_id, &key.0)))?;
     check.each(&db.leases, |check, id, _| check.refers((&db.leases, &id), (&db.sessions_by_id, &id)))
 }
 
