@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{Desk, tree};
 use crate::host::{Running, event};
+use crate::trouble::Disk;
 
 /// Directories right below /tmp whose fingerprints are the same; removed if they were made here.
 struct Twins {
@@ -78,34 +78,6 @@ fn directories_with_one_fingerprint_share_no_session() {
             desk.done(b, &["purge", "same", "--force"]);
             assert_eq!(desk.texts(a, &["same"]), ["said in a"]);
         }
-    }
-}
-
-/// A small file system in the place of the data directory.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(place: PathBuf) -> Option<Self> {
-        std::fs::create_dir(&place).unwrap();
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", "size=160m,mode=0700", "tmpfs"]).arg(&place);
-        if command.output().is_ok_and(|output| output.status.success()) {
-            return Some(Self(place));
-        }
-        eprintln!("SKIPPED: no file system can be mounted here");
-        None
-    }
-
-    /// From now on nothing can be written to it, or again.
-    fn remount(&self, how: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&self.0).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        Command::new("umount").arg("-l").arg(&self.0).status().ok();
     }
 }
 
