@@ -127,6 +127,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                     active: at,
                 });
                 db.recency.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
+                db.spoken.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
                 db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
             }
             Ok::<_, state::Error>(())

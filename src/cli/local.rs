@@ -74,9 +74,6 @@ pub(super) fn daemon_or<T>(
         }
         match without() {
             Err(daemon::Error::State(state::Error::Locked { .. })) if waited < PATIENCE => {}
-            Err(error @ daemon::Error::State(state::Error::Locked { .. })) => {
-                return Err(Failure::Busy(error.to_string()));
-            }
             done => return Ok(done?),
         }
         std::thread::sleep(PAUSE);

@@ -208,16 +208,17 @@ enum Failure {
     Failed(String),
     /// It was thought out over a configuration that is another by now; nothing was done.
     Changed(String),
-    /// Another process has the store for longer than one waits.
-    Busy(String),
+    /// The store cannot be used as it is; the first is a word for programs.
+    Store(&'static str, String),
     /// It was told already.
     Told,
     /// It was told already, and the process ends with this code.
     Exit(u8),
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
+        let kind = store_kind(&error);
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -229,8 +230,20 @@ impl<E: std::error::Error> From<E> for Failure {
             }
             source = cause.source();
         }
-        Self::Failed(text)
+        kind.map_or_else(|| Self::Failed(text.clone()), |kind| Self::Store(kind, text.clone()))
     }
+}
+
+/// The word for an error of the store.
+fn store_kind(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    use crate::{config::BadPlace, daemon, state};
+    if let Some(daemon::Error::State(of_store)) = error.downcast_ref() {
+        return Some(of_store.kind());
+    }
+    if matches!(error.downcast_ref(), Some(daemon::Error::Place(_))) || error.is::<BadPlace>() {
+        return Some("store_failed");
+    }
+    error.downcast_ref().map(state::Error::kind)
 }
 
 type Done = Result<(), Failure>;
@@ -238,7 +251,10 @@ type Done = Result<(), Failure>;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
     if let Some(done) = without_data(&cli.command, cli.global.json) {
         return exit(done);
     }
@@ -248,6 +264,18 @@ pub fn main() -> ExitCode {
     }
     start_log(matches!(cli.command, Command::Run(_)));
     exit(run(cli))
+}
+
+/// Wrong usage is told by clap. Commands that tell all their errors to programs on standard output tell this one there too.
+fn misused(error: &clap::Error) -> ExitCode {
+    let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
+    let command = Cli::command();
+    let known = words.iter().find(|word| command.find_subcommand(word).is_some());
+    let to_programs = known.is_some_and(|word| ["session", "workspace", "import"].iter().any(|name| word == name));
+    if !error.use_stderr() || !to_programs || !words.iter().any(|word| word == "--json") {
+        error.exit();
+    }
+    exit(Err(session::misused(&error.to_string())))
 }
 
 /// What needs no data directory.
@@ -267,7 +295,7 @@ fn exit(done: Done) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => ExitCode::from(code),
-        Err(Failure::Failed(message) | Failure::Changed(message) | Failure::Busy(message)) => {
+        Err(Failure::Failed(message) | Failure::Changed(message) | Failure::Store(_, message)) => {
             out::error(&message);
             ExitCode::FAILURE
         }
@@ -275,8 +303,15 @@ fn exit(done: Done) -> ExitCode {
 }
 
 fn run(cli: Cli) -> Done {
-    let paths = Paths::find(cli.global.data.as_deref())?;
     let json = cli.global.json;
+    let paths = match Paths::find(cli.global.data.as_deref()) {
+        Err(error)
+            if json && matches!(cli.command, Command::Session(_) | Command::Workspace(_) | Command::Import(_)) =>
+        {
+            return Err(session::unplaced(error.into()));
+        }
+        found => found?,
+    };
     match cli.command {
         Command::Up(args) => chat::up(&paths, &args, json),
         Command::Run(args) => serve::run(&paths, &args),

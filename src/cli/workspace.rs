@@ -98,14 +98,19 @@ impl Refused {
     }
 
     /// Tells it: programs hear it on standard output.
-    pub(super) fn tell(self, json: bool) -> Failure {
+    fn tell(self, action: &str, json: bool) -> Failure {
         let Self { kind, message, hint, mut fields } = self;
+        if message.is_empty() {
+            return Failure::Told;
+        }
         if !json {
             return Failure::Failed(if hint.is_empty() { message } else { format!("{message}; {hint}") });
         }
         for (name, value) in [
             ("status", json!("error")),
             ("kind", json!(kind)),
+            ("error_kind", json!(kind)),
+            ("action", json!(action)),
             ("error", json!(message)),
             ("hint", json!(hint)),
             ("exit_code", json!(1)),
@@ -113,6 +118,25 @@ impl Refused {
             fields.insert(name.to_owned(), value);
         }
         out::json(&fields).err().unwrap_or(Failure::Told)
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Failed(message) | Failure::Changed(message) => Self::new("failed", message, ""),
+            Failure::Store("store_busy", message) => {
+                Self::new("store_busy", message, "try again in a moment").with("retry_safe", true)
+            }
+            Failure::Store(kind, message) => Self::new(kind, message, ""),
+            Failure::Told | Failure::Exit(_) => Self::new("failed", "", ""),
+        }
+    }
+}
+
+impl From<state::Error> for Refused {
+    fn from(error: state::Error) -> Self {
+        Failure::from(error).into()
     }
 }
 
@@ -216,7 +240,7 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
 ///
 /// # Errors
 /// When there is a store and it cannot be read.
-pub(super) fn sight(paths: &Paths, dir: &Path) -> Result<WorkspaceSight, Failure> {
+pub(super) fn sight(paths: &Paths, dir: &Path) -> Result<WorkspaceSight, state::Error> {
     let mut sight = directory::look(dir);
     let Some(witness) = &sight.witness else { return Ok(sight) };
     let Some(reader) = store(paths)? else { return Ok(sight) };
@@ -234,21 +258,19 @@ pub(super) fn sight(paths: &Paths, dir: &Path) -> Result<WorkspaceSight, Failure
 }
 
 /// The store to read, if there is one.
-pub(super) fn store(paths: &Paths) -> Result<Option<Reader>, Failure> {
+pub(super) fn store(paths: &Paths) -> Result<Option<Reader>, state::Error> {
     match Reader::open(paths.data()) {
         Ok(reader) => Ok(Some(reader)),
         Err(state::Error::NoStore { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
 /// What needs no data directory.
 pub(super) fn without_data(args: &WorkspaceArgs, json: bool) -> Option<Done> {
     let WorkspaceCommand::Fingerprint { path } = &args.command else { return None };
-    Some(match args.cwd.at(path.as_deref()) {
-        Ok(dir) => fingerprint(&dir, json),
-        Err(refused) => Err(refused.tell(json)),
-    })
+    let dir = args.cwd.at(path.as_deref());
+    Some(dir.map_err(|refused| refused.tell("fingerprint", json)).and_then(|dir| fingerprint(&dir, json)))
 }
 
 fn fingerprint(dir: &Path, json: bool) -> Done {
@@ -273,11 +295,14 @@ pub(super) fn put_path(object: &mut Map<String, Value>, name: &str, path: &[u8])
 
 /// Shows and adopts workspaces.
 pub(super) fn workspace(paths: &Paths, args: &WorkspaceArgs, json: bool) -> Done {
-    let at = |path: Option<&Path>| args.cwd.at(path).map_err(|refused| refused.tell(json));
-    match &args.command {
-        WorkspaceCommand::Fingerprint { path } => fingerprint(&at(path.as_deref())?, json),
-        WorkspaceCommand::Status { path } => shown::status(paths, &at(path.as_deref())?, json),
-        WorkspaceCommand::List => shown::list(paths, json),
-        WorkspaceCommand::Adopt(adopt) => adopt::adopt(paths, &args.cwd, adopt, json),
-    }
+    let at = |path: &Option<PathBuf>| args.cwd.at(path.as_deref());
+    let (action, done) = match &args.command {
+        WorkspaceCommand::Fingerprint { path } => {
+            ("fingerprint", at(path).and_then(|dir| Ok(fingerprint(&dir, json)?)))
+        }
+        WorkspaceCommand::Status { path } => ("status", at(path).and_then(|dir| shown::status(paths, &dir, json))),
+        WorkspaceCommand::List => ("list", shown::list(paths, json)),
+        WorkspaceCommand::Adopt(adopt) => ("adopt", adopt::adopt(paths, &args.cwd, adopt, json)),
+    };
+    done.map_err(|refused| refused.tell(action, json))
 }

@@ -133,6 +133,9 @@ fn store(
     let row = Session::Chat(session.clone());
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
     cx.db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
+    if row.messages() > 0 {
+        cx.db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
+    }
     Ok((id, session))
 }
 
@@ -151,17 +154,25 @@ pub(super) fn update<T>(
 ) -> Result<(ChatSession, T)> {
     let (fingerprint, discriminator) = cx.db.sessions_by_id.require(txn, &id)?;
     let (row, changed) = cx.db.sessions.update(txn, &(fingerprint, discriminator, id), |row| {
-        let before = row.recency();
+        let before = (row.recency(), row.messages() > 0);
         let said = if let Session::Chat(chat) = row { Some(change(chat)) } else { None };
         said.map(|said| (said, before))
     })?;
-    let recency = row.recency();
-    let Some(((said, before), chat)) = changed.zip(row.chat()) else {
+    let (recency, spoken) = (row.recency(), row.messages() > 0);
+    let Some(((said, (before, spoke)), chat)) = changed.zip(row.chat()) else {
         return Err(state::Error::Missing { table: cx.db.sessions.name(), key: format!("{id} as an agent's session") });
     };
     if before != recency {
         cx.db.recency.delete(txn, &(fingerprint, discriminator, before, id))?;
         cx.db.recency.put(txn, &(fingerprint, discriminator, recency, id), &())?;
+    }
+    if (before, spoke) != (recency, spoken) {
+        if spoke {
+            cx.db.spoken.delete(txn, &(fingerprint, discriminator, before, id))?;
+        }
+        if spoken {
+            cx.db.spoken.put(txn, &(fingerprint, discriminator, recency, id), &())?;
+        }
     }
     Ok((chat, said))
 }

@@ -138,6 +138,15 @@ impl Session {
         }
     }
 
+    /// How many messages are in it.
+    #[must_use]
+    pub const fn messages(&self) -> u64 {
+        match self {
+            Self::Chat(chat) => chat.last_number,
+            Self::Workspace(own) => own.messages,
+        }
+    }
+
     /// Where it stands among the sessions of its workspace: the time of its last change, and what tells equal times
     /// apart. The minute is enough for a conversation in chats, so that a message seldom moves it.
     #[must_use]

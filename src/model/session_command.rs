@@ -259,8 +259,10 @@ pub enum SessionRefusal {
     #[error("{}", .0.message)]
     Workspace(Refusal),
     /// A title that cannot be one.
-    #[error("a title has 1 to {max} characters in one line")]
-    BadTitle {
+    #[error("a {what} has 1 to {max} characters in one line")]
+    BadName {
+        /// What it was to be: a title, a model, a branch.
+        what: &'static str,
         /// The most characters.
         max: usize,
     },
@@ -269,7 +271,7 @@ pub enum SessionRefusal {
 impl SessionRefusal {
     /// A word for programs.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "session_not_found",
             Self::IsChat { .. } => "session_of_agent",
@@ -282,7 +284,8 @@ impl SessionRefusal {
             Self::NotInTrash { .. } => "session_not_in_trash",
             Self::NoWorkspace { .. } => "workspace_missing",
             Self::Workspace(refusal) => refusal.code,
-            Self::BadTitle { .. } => "invalid_title",
+            Self::BadName { what: "title", .. } => "invalid_title",
+            Self::BadName { .. } => "invalid_name",
         }
     }
 
@@ -310,7 +313,8 @@ impl SessionRefusal {
             Self::NoWorkspace { .. } | Self::Workspace(_) => {
                 "`hearth workspace status` says what is known of this directory".to_owned()
             }
-            Self::BadTitle { .. } => "shorten it; `--clear` takes the title away".to_owned(),
+            Self::BadName { what: "title", .. } => "shorten it; `--clear` takes the title away".to_owned(),
+            Self::BadName { .. } => "shorten it, or leave it out".to_owned(),
         }
     }
 

@@ -167,6 +167,26 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
+    /// A word for programs.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "store_full",
+            Self::Locked { .. } => "store_busy",
+            Self::Damaged { .. } | Self::Missing { .. } | Self::Exists { .. } => "store_damaged",
+            Self::TooNew { .. } | Self::NewerFormat { .. } => "store_too_new",
+            Self::Lmdb { .. }
+            | Self::FileSystem { .. }
+            | Self::NoStore { .. }
+            | Self::NoTable { .. }
+            | Self::TooLarge { .. }
+            | Self::Unwritable { .. }
+            | Self::Text(_)
+            | Self::NoBackup { .. }
+            | Self::Io { .. } => "store_failed",
+        }
+    }
+
     /// Whether there was no room: release the reserve, refuse new work, try again.
     #[must_use]
     pub const fn is_full(&self) -> bool {

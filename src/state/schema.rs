@@ -87,6 +87,8 @@ tables! {
     index sessions_by_id: SessionId => (Fingerprint, Discriminator);
     /// Sessions of a workspace that are not in the trash, the one that changed last at the end.
     index recency: (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ();
+    /// Those of them in which something was said, in the same order.
+    index spoken: (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ();
     /// Workspace sessions that are not in the trash, by workspace and the id that people use.
     index session_labels: (Fingerprint, Discriminator, Text) => SessionId;
     /// Workspace sessions in the trash, by the time since when.

@@ -289,10 +289,10 @@ fn a_full_disk_is_waited_out() {
 }
 
 /// A small file system in memory.
-struct Disk(PathBuf);
+pub(crate) struct Disk(PathBuf);
 
 impl Disk {
-    fn mount(place: PathBuf) -> Option<Self> {
+    pub(crate) fn mount(place: PathBuf) -> Option<Self> {
         std::fs::create_dir(&place).unwrap();
         let mounted =
             Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m,mode=0700", "tmpfs"]).arg(&place).output();
@@ -301,6 +301,12 @@ impl Disk {
         }
         eprintln!("SKIPPED: no file system can be mounted here, so none can be full");
         None
+    }
+
+    /// Lets it be written, `rw`, or not, `ro`.
+    pub(crate) fn remount(&self, how: &str) {
+        let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&self.0).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
     }
 }
 

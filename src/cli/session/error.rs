@@ -87,25 +87,12 @@ impl From<Refused> for Trouble {
 
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Failed(message) | Failure::Changed(message) => Self::new("failed", message, ""),
-            Failure::Busy(message) => {
-                Self::new("store_busy", message, "try again in a moment").with("retry_safe", true)
-            }
-            Failure::Told | Failure::Exit(_) => Self::new("failed", "", ""),
-        }
+        Refused::from(failure).into()
     }
 }
 
 impl From<crate::state::Error> for Trouble {
     fn from(error: crate::state::Error) -> Self {
-        let kind = match &error {
-            crate::state::Error::Full { .. } => "store_full",
-            crate::state::Error::Locked { .. } => "store_busy",
-            crate::state::Error::Damaged { .. } => "session_corrupt",
-            crate::state::Error::TooNew { .. } => "store_too_new",
-            _ => "store_failed",
-        };
-        Self { kind: kind.to_owned(), ..Failure::from(error).into() }
+        Failure::from(error).into()
     }
 }

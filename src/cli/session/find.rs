@@ -14,6 +14,9 @@ use crate::state::{Read, Tables, Text};
 
 type Result<T> = std::result::Result<T, Trouble>;
 
+/// Empty sessions are counted up to this, where there are only such.
+const EMPTY_COUNTED: usize = 1_000;
+
 /// A session that was found.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -30,7 +33,7 @@ impl Found {
 
     /// Messages in it.
     pub(super) fn messages(&self) -> u64 {
-        view::messages(&self.session)
+        self.session.messages()
     }
 }
 
@@ -138,19 +141,31 @@ impl<'a> Look<'a> {
     /// The newest session in which something was said.
     pub(super) fn latest(&self, exclude: Option<&str>) -> Result<Found> {
         let Some(workspace) = self.workspace() else { return Err(self.none()) };
-        let (newest, empty) = self.newest(workspace, exclude)?;
-        match newest {
-            Some(found) => Ok(found),
-            None if empty > 0 => Err(self.all_empty(empty)),
-            None => Err(self.none()),
+        if let Some(found) = self.newest(workspace, exclude)? {
+            return Ok(found);
+        }
+        let passed_over = exclude.map(|text| self.named(workspace, text)).transpose()?.flatten();
+        let others = view::count(self.db, self.txn, workspace, EMPTY_COUNTED)?;
+        match others.saturating_sub(usize::from(passed_over.is_some())) {
+            0 => Err(self.none()),
+            count => Err(self.all_empty(count)),
         }
     }
 
-    /// The newest session of a workspace in which something was said, and how many empty ones are newer.
-    fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<(Option<Found>, u64)> {
+    /// The newest session of a workspace in which something was said.
+    fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<Option<Found>> {
         let passed = |id, session: &Session| exclude == Some(name(id, session).as_str());
-        let (newest, empty) = view::latest(self.db, self.txn, workspace, passed)?;
-        Ok((newest.map(|(id, session)| Found { workspace, id, session }), empty))
+        let newest = view::latest(self.db, self.txn, workspace, passed)?;
+        Ok(newest.map(|(id, session)| Found { workspace, id, session }))
+    }
+
+    /// A session of a workspace by the id that is shown of it.
+    fn named(&self, workspace: WorkspaceKey, text: &str) -> Result<Option<Found>> {
+        match Reference::read(text) {
+            Reference::Label(label) => self.label_in(workspace, &label),
+            Reference::Key(id) => self.load(workspace, id),
+            Reference::Latest | Reference::File | Reference::Nothing => Ok(None),
+        }
     }
 
     /// What a reference means anywhere: here first, then in other workspaces.
@@ -184,7 +199,7 @@ impl<'a> Look<'a> {
         let mut best: Option<((Timestamp, u64), Found)> = None;
         for row in self.db.workspaces.iter(self.txn)? {
             let (key, _) = row?;
-            let (Some(found), _) = self.newest(key, None)? else { continue };
+            let Some(found) = self.newest(key, None)? else { continue };
             let recency = found.session.recency();
             if best.as_ref().is_none_or(|(than, _)| recency > *than) {
                 best = Some((recency, found));
@@ -246,10 +261,11 @@ impl<'a> Look<'a> {
         self.about(Trouble::new("no_managed_sessions", message, hint))
     }
 
-    fn all_empty(&self, count: u64) -> Trouble {
-        let name = self.place.name(self.workspace());
+    fn all_empty(&self, count: usize) -> Trouble {
+        let (name, root) = (self.place.name(self.workspace()), self.place.root());
+        let more = if count < EMPTY_COUNTED { "" } else { " or more" };
         let message =
-            format!("all sessions are empty (0 messages) in workspace {name} ({}), {count} of them", self.place.root());
+            format!("all sessions are empty (0 messages) in workspace {name} ({root}), {count}{more} of them");
         let hint = "a new one may just be running: wait and look again, or name one by its id";
         self.about(Trouble::new("all_sessions_empty", message, hint).with("empty_sessions", count))
     }

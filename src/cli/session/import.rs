@@ -42,7 +42,7 @@ pub(super) fn import(place: &Place, args: &ImportArgs, json: bool) -> Result<(),
     let mut taking = Taking::new(place, args.dry_run)?;
     let reports = args.files.iter().map(|file| taking.take(file)).collect::<Result<Vec<_>, _>>()?;
     let failed = reports.iter().any(Report::is_refused);
-    told(place, &reports, ("session_import", args.dry_run), json)?;
+    told(place, &reports, ("session_import", args.dry_run, failed), json)?;
     if failed { Err(ended()) } else { Ok(()) }
 }
 
@@ -69,11 +69,12 @@ fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), Trouble> {
     for file in &found.files {
         reports.push(taking.take(&file.path)?);
     }
-    told(&place, &reports, ("import_claw", args.dry_run), json)?;
+    let failed = reports.iter().any(Report::is_damaged);
+    told(&place, &reports, ("import_claw", args.dry_run, failed), json)?;
     if !json {
         beside(&args.dir, &found)?;
     }
-    if reports.iter().any(Report::is_damaged) { Err(ended()) } else { Ok(()) }
+    if failed { Err(ended()) } else { Ok(()) }
 }
 
 /// Where claw keeps sessions outside of their directories.
@@ -98,7 +99,12 @@ fn ended() -> Trouble {
     Trouble::new("import_refused", "", "")
 }
 
-fn told(place: &Place, reports: &[Report], (kind, dry_run): (&str, bool), json: bool) -> Result<(), Trouble> {
+fn told(
+    place: &Place,
+    reports: &[Report],
+    (kind, dry_run, failed): (&str, bool, bool),
+    json: bool,
+) -> Result<(), Trouble> {
     if !json {
         for report in reports {
             out::line(&report.line())?;
@@ -106,12 +112,11 @@ fn told(place: &Place, reports: &[Report], (kind, dry_run): (&str, bool), json: 
         return Ok(());
     }
     let count = |word: &str| reports.iter().filter(|report| report.word() == word).count();
-    let refused = reports.iter().any(Report::is_refused);
     let files: Vec<Value> = reports.iter().map(Report::json).collect();
-    Ok(out::json(&json!({
+    let mut answer = json!({
         "kind": kind,
         "action": "import",
-        "status": if refused { "error" } else { "ok" },
+        "status": if failed { "error" } else { "ok" },
         "dry_run": dry_run,
         "workspace_root": place.root(),
         "taken": count("taken"),
@@ -121,5 +126,13 @@ fn told(place: &Place, reports: &[Report], (kind, dry_run): (&str, bool), json: 
         "conflicts": count("conflict"),
         "refused": count("refused"),
         "files": files,
-    }))?)
+    });
+    if let (true, Value::Object(fields)) = (failed, &mut answer) {
+        let message = format!("{} of {} files were not taken in", count("refused") + count("conflict"), reports.len());
+        fields.insert("error_kind".to_owned(), json!("import_refused"));
+        fields.insert("error".to_owned(), json!(message));
+        fields.insert("hint".to_owned(), json!("`files` says why, one by one"));
+        fields.insert("exit_code".to_owned(), json!(1));
+    }
+    Ok(out::json(&answer)?)
 }

@@ -229,6 +229,20 @@ pub(super) fn session(paths: &Paths, args: SessionArgs, json: bool) -> Done {
     }
 }
 
+/// Tells programs that a command is none, in the words of the parser.
+pub(super) fn misused(words: &str) -> Failure {
+    let words = words.trim();
+    let (what, more) = words.split_once("\n\n").unwrap_or((words, ""));
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    let message = what.split_whitespace().collect::<Vec<_>>().join(" ");
+    Trouble::new("invalid_usage", message, more.trim()).usage().tell("abort", true)
+}
+
+/// Tells programs that there is no place for the store.
+pub(super) fn unplaced(failure: Failure) -> Failure {
+    Trouble::from(failure).tell("abort", true)
+}
+
 /// A failure that was told already stays as it is.
 fn tell(trouble: Trouble, action: &str, json: bool) -> Failure {
     if trouble.message.is_empty() { Failure::Told } else { trouble.tell(action, json) }

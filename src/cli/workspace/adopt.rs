@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 
 use super::{AllowBroad, Cwd, Guarded, Refused, any_path, guard, put_path, sight, store};
 use crate::cli::local::{Host, host};
-use crate::cli::{Done, Failure, out};
+use crate::cli::{Failure, out};
 use crate::config::{Paths, paths};
 use crate::contracts::workspace as directory;
 use crate::model::input::Input;
@@ -16,7 +16,7 @@ use crate::model::workspace::{AdoptFrom, WorkspaceKey, WorkspaceReply, Workspace
 use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
 use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
-use crate::state::{Digest, Reader};
+use crate::state::{self, Digest, Reader};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AdoptArgs {
@@ -34,33 +34,32 @@ pub(in crate::cli) struct AdoptArgs {
 }
 
 /// Makes a directory be a known workspace.
-pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> Done {
-    let tell = |refused: Refused| refused.tell(json);
-    let dir = cwd.at(args.path.as_deref()).map_err(tell)?;
-    if guard(&dir, args.broad, json).map_err(tell)? == Guarded::Aborted {
+pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> Result<(), Refused> {
+    let dir = cwd.at(args.path.as_deref())?;
+    if guard(&dir, args.broad, json)? == Guarded::Aborted {
         return Ok(());
     }
     let sight = sight(paths, &dir)?;
     // There is nothing to adopt without a store, so none is made.
     let Some(reader) = store(paths)? else {
         let message = format!("no workspace is known in {}", paths.data().display());
-        return Err(tell(Refused::new("nothing_to_adopt", message, "sessions that are begun here make one")));
+        return Err(Refused::new("nothing_to_adopt", message, "sessions that are begun here make one"));
     };
     let from = args.from.as_deref().map_or(AdoptFrom::Found, |from| named(cwd, from));
     if !args.force {
-        still_there(&reader, &sight, &from)?.map_or(Ok(()), |refused| Err(tell(refused)))?;
+        still_there(&reader, &sight, &from)?.map_or(Ok(()), Err)?;
     }
     drop(reader);
-    let (key, changed) = submit(paths, &sight, &from)?.map_err(tell)?;
+    let (key, changed) = submit(paths, &sight, &from)?;
     if json {
         let mut answer = Map::new();
         answer.insert("workspace".to_owned(), json!(key));
         answer.insert("changed".to_owned(), json!(changed));
         put_path(&mut answer, "root", &sight.path);
-        return out::json(&answer);
+        return Ok(out::json(&answer)?);
     }
     let word = if changed { "adopted  " } else { "unchanged" };
-    out::line(&format!("{word} workspace {key} at {}", String::from_utf8_lossy(&sight.path)))
+    Ok(out::line(&format!("{word} workspace {key} at {}", String::from_utf8_lossy(&sight.path)))?)
 }
 
 /// What was said after `--from`: a key, or a path that need not lead anywhere any more.
@@ -74,7 +73,7 @@ fn named(cwd: &Cwd, text: &Path) -> AdoptFrom {
 }
 
 /// A copy does not take the sessions of the original as long as that is there, unless somebody insists.
-fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Option<Refused>, Failure> {
+fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Option<Refused>, state::Error> {
     let row = reader.read(|db, txn| {
         let key: Option<WorkspaceKey> = match from {
             AdoptFrom::Found => None,
@@ -103,24 +102,23 @@ fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Res
 }
 
 /// Has it done, by the daemon if there is one.
-fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Result<(String, bool), Refused>, Failure> {
+fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<(String, bool), Refused> {
     let wanted = WorkspaceRequest::adopt(sight, from);
+    let odd = || Refused::from(Failure::Failed("an unexpected answer".to_owned()));
     match host(paths, false)? {
-        Host::Daemon(mut client) => match client.ask(&Request::Workspace { wanted })? {
-            Response::Workspace { done: WorkspaceDone::Adopted { key, changed } } => Ok(Ok((key, changed))),
-            Response::Refused { code, message, .. } => Ok(Err(Refused::new(&code, message, ""))),
-            other => Err(unexpected(other).into()),
+        Host::Daemon(mut client) => match client.ask(&Request::Workspace { wanted }).map_err(Failure::from)? {
+            Response::Workspace { done: WorkspaceDone::Adopted { key, changed } } => Ok((key, changed)),
+            Response::Refused { code, message, .. } => Err(Refused::new(&code, message, "")),
+            other => Err(Failure::from(unexpected(other)).into()),
         },
         Host::Store(local) => {
             let input = wanted.input().map_err(Failure::Failed)?;
             match local.submit(Input::Workspace(Box::new(input)), false)? {
                 Reply::Workspace(reply) => match *reply {
-                    WorkspaceReply::Adopted { key, changed } => Ok(Ok((key_text(key), changed))),
-                    WorkspaceReply::TookIn(_) | WorkspaceReply::Noted => {
-                        Err(Failure::Failed("an unexpected answer".to_owned()))
-                    }
+                    WorkspaceReply::Adopted { key, changed } => Ok((key_text(key), changed)),
+                    WorkspaceReply::TookIn(_) | WorkspaceReply::Noted => Err(odd()),
                 },
-                Reply::Refused(refusal) => Ok(Err(Refused::new(refusal.code, refusal.message, ""))),
+                Reply::Refused(refusal) => Err(Refused::new(refusal.code, refusal.message, "")),
                 Reply::Done
                 | Reply::Routed(_)
                 | Reply::Swept(_)
@@ -128,7 +126,7 @@ fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Res
                 | Reply::Answered { .. }
                 | Reply::Task(..)
                 | Reply::State(_)
-                | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+                | Reply::Session(_) => Err(odd()),
             }
         }
     }

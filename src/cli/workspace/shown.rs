@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{put_path, sight, store};
-use crate::cli::{Done, out, rows};
+use super::{Refused, put_path, sight, store};
+use crate::cli::{Failure, out, rows};
 use crate::config::Paths;
 use crate::contracts::workspace as directory;
 use crate::daemon::groups_path;
@@ -36,7 +36,7 @@ struct Status {
 }
 
 /// Shows what a directory is to the store.
-pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Done {
+pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), Refused> {
     let sight = sight(paths, dir)?;
     let status = match store(paths)? {
         Some(reader) => reader.read(|db, txn| collect(db, txn, &groups_path(paths), &sight))?,
@@ -48,7 +48,11 @@ pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Done {
             project: Vec::new(),
         },
     };
-    if json { out::json(&answer(paths, (dir, &sight), &status)) } else { print(paths, (dir, &sight), &status) }
+    let told = match json {
+        true => out::json(&answer(paths, (dir, &sight), &status)),
+        false => print(paths, (dir, &sight), &status),
+    };
+    Ok(told?)
 }
 
 fn collect(db: &Tables, txn: &Read<'_>, groups: &[u8], sight: &WorkspaceSight) -> state::Result<Status> {
@@ -195,7 +199,7 @@ fn answer(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status
     object
 }
 
-fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status) -> Done {
+fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status) -> Result<(), Failure> {
     let key = status.own.as_ref().map_or_else(|| "none yet".to_owned(), |own| key_text(own.key));
     let line = |name: &str, text: &str| out::line(&format!("{name:<12} {text}"));
     line("workspace", &key)?;
@@ -335,7 +339,7 @@ fn event_object(event: &WorkspaceEvent) -> Map<String, Value> {
 }
 
 /// Lists the workspaces by their keys.
-pub(super) fn list(paths: &Paths, json: bool) -> Done {
+pub(super) fn list(paths: &Paths, json: bool) -> Result<(), Refused> {
     let all = match store(paths)? {
         Some(reader) => reader.read(|db, txn| {
             let mut all = Vec::new();
@@ -358,10 +362,10 @@ pub(super) fn list(paths: &Paths, json: bool) -> Done {
             }
             object
         };
-        return out::json(&json!({ "workspaces": all.iter().map(one).collect::<Vec<_>>() }));
+        return Ok(out::json(&json!({ "workspaces": all.iter().map(one).collect::<Vec<_>>() }))?);
     }
     if all.is_empty() {
-        return out::line("no workspaces");
+        return Ok(out::line("no workspaces")?);
     }
     let cells = |known: &Known| {
         let agent = known.agent.clone().unwrap_or_else(|| "-".to_owned());
@@ -373,5 +377,5 @@ pub(super) fn list(paths: &Paths, json: bool) -> Done {
             lossy(&known.path(paths)),
         ]
     };
-    out::table(&["WORKSPACE", "SESSIONS", "STATE", "AGENT", "ROOT"], all.iter().map(cells).collect())
+    Ok(out::table(&["WORKSPACE", "SESSIONS", "STATE", "AGENT", "ROOT"], all.iter().map(cells).collect())?)
 }

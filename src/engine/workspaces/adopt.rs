@@ -100,9 +100,12 @@ fn allowed(
     if let Some(own) = own
         && cx.db.recency.first_in(txn, &own)?.is_some()
     {
+        let one = super::view::newest(cx.db, txn, key, 1)?;
+        let one = one.first().map_or_else(|| "ID".to_owned(), |(id, _)| id.to_string());
         let message = format!(
-            "{here} has sessions of its own already (workspace {}): those of {} stay where they are, and \
-             `hearth workspace status` shows both",
+            "{here} has sessions of its own already (workspace {}), so those of {} stay where they are: `hearth session \
+             resume {one} --any-workspace` goes on here with one of them as a fork; or delete those of this directory, \
+             then adopt again",
             key_text(own),
             key_text(key)
         );

@@ -1,8 +1,8 @@
 //! A new session of a workspace.
 
 use super::super::Cx;
-use super::locate;
 use super::rows::{self, Found, Outcome};
+use super::{locate, rename};
 use crate::model::id::ChangeId;
 use crate::model::session::WorkspaceSession;
 use crate::model::session_command::{Home, NewSession, SessionRefusal};
@@ -12,7 +12,7 @@ use crate::state::Write;
 /// Makes a session with its first records.
 pub(super) fn create(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewSession) -> Outcome<Found> {
     let workspace = settle(cx, txn, &new.home)?;
-    super::rename::check(new.title.as_deref())?;
+    rename::check_new(&new)?;
     let label = rows::choose_label(cx, txn, workspace, new.label)?;
     let now = rows::stamp(cx, txn, workspace)?;
     let order: ChangeId = cx.db.allocate(txn)?;

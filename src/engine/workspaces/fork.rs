@@ -4,7 +4,7 @@ use super::super::json::{self, Field};
 use super::super::{Cx, Result};
 use super::rows::{self, Found, Halt, Outcome};
 use super::view::{self, Way};
-use super::{create, locate::happened};
+use super::{create, locate::happened, rename};
 use crate::model::content::RawJson;
 use crate::model::id::{ChangeId, SessionId};
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
@@ -16,6 +16,7 @@ use crate::state::Write;
 /// Makes a fork. It shares the records of a workspace session and costs the same however many there are; of an agent's
 /// session the newest messages are copied, since those go when their time is over.
 pub(super) fn fork(cx: &Cx<'_>, txn: &mut Write<'_>, wanted: ForkSession) -> Outcome<(Found, SessionOutcome)> {
+    check(&wanted)?;
     let workspace = create::settle(cx, txn, &wanted.home)?;
     match rows::load(cx, txn, wanted.parent) {
         Ok(parent) => {
@@ -26,6 +27,11 @@ pub(super) fn fork(cx: &Cx<'_>, txn: &mut Write<'_>, wanted: ForkSession) -> Out
         Err(Halt::Refused(SessionRefusal::IsChat { session })) => copy(cx, txn, session, (workspace, wanted)),
         Err(halt) => Err(halt),
     }
+}
+
+/// Whether its branch can be called so.
+pub(super) fn check(wanted: &ForkSession) -> std::result::Result<(), SessionRefusal> {
+    rename::check("branch", decide_branch(wanted.branch.as_deref()).as_deref())
 }
 
 fn share(

@@ -273,10 +273,12 @@ fn decide(sight: &WorkspaceSight, at_path: &[Row], alike: &[Row]) -> Located {
     if let Some((key, _)) = here.or_else(as_alias).or_else(unseen) {
         return Located::Known(*key);
     }
-    if let Some((key, row)) = alike.iter().find(|(_, row)| sight.also_at.contains(&row.path)) {
+    // Where several are the same directory, the one that was made first is meant.
+    let live = alike.iter().filter(|(_, row)| sight.also_at.contains(&row.path));
+    if let Some((key, row)) = live.min_by_key(|(_, row)| row.created) {
         return Located::Alias { key: *key, at: row.path.clone() };
     }
-    match alike.last() {
+    match alike.iter().max_by_key(|(_, row)| row.created) {
         Some((key, row)) => Located::Moved { key: *key, from: row.path.clone() },
         None => newest.map_or(Located::Unknown, |key| Located::Replaced { key }),
     }

@@ -3,11 +3,11 @@
 use super::super::Cx;
 use super::rows::{self, Found, Outcome};
 use crate::model::id::SessionId;
-use crate::model::session_command::{SessionOutcome, SessionRefusal};
+use crate::model::session_command::{NewSession, SessionOutcome, SessionRefusal};
 use crate::state::Write;
 
-/// Most characters of a title.
-const TITLE_MAX: usize = 200;
+/// Most characters of a title, or of another name that people give.
+const NAME_MAX: usize = 200;
 
 /// Gives a session a title or takes it away. It does not become the newest by that.
 pub(super) fn rename(
@@ -16,7 +16,7 @@ pub(super) fn rename(
     id: SessionId,
     title: Option<String>,
 ) -> Outcome<(Found, SessionOutcome)> {
-    check(title.as_deref())?;
+    check("title", title.as_deref())?;
     let before = rows::load(cx, txn, id)?;
     if before.row.title == title {
         return Ok((before, SessionOutcome::Unchanged));
@@ -27,12 +27,16 @@ pub(super) fn rename(
     Ok((found, SessionOutcome::Changed))
 }
 
-/// Whether a title can be one.
-pub(super) fn check(title: Option<&str>) -> std::result::Result<(), SessionRefusal> {
-    let fine = |title: &str| {
-        !title.trim().is_empty() && title.chars().count() <= TITLE_MAX && !title.chars().any(char::is_control)
-    };
-    if title.is_none_or(fine) { Ok(()) } else { Err(SessionRefusal::BadTitle { max: TITLE_MAX }) }
+/// Whether the names of a new session can be such.
+pub(super) fn check_new(new: &NewSession) -> std::result::Result<(), SessionRefusal> {
+    check("title", new.title.as_deref()).and_then(|()| check("model", new.model.as_deref()))
+}
+
+/// Whether a name can be one.
+pub(super) fn check(what: &'static str, name: Option<&str>) -> std::result::Result<(), SessionRefusal> {
+    let fine =
+        |name: &str| !name.trim().is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control);
+    if name.is_none_or(fine) { Ok(()) } else { Err(SessionRefusal::BadName { what, max: NAME_MAX }) }
 }
 
 #[cfg(test)]
@@ -41,11 +45,11 @@ mod tests {
 
     #[test]
     fn titles_are_one_line_that_says_something() {
-        let long = "x".repeat(TITLE_MAX);
+        let long = "x".repeat(NAME_MAX);
         for (title, fine) in [("Review", true), ("  ", false), ("", false), ("a\nb", false), (long.as_str(), true)] {
-            assert_eq!(check(Some(title)).is_ok(), fine, "{title:?}");
+            assert_eq!(check("title", Some(title)).is_ok(), fine, "{title:?}");
         }
-        assert!(check(Some(&format!("{long}x"))).is_err());
-        assert!(check(None).is_ok());
+        assert!(check("title", Some(&format!("{long}x"))).is_err());
+        assert!(check("title", None).is_ok());
     }
 }

@@ -167,6 +167,7 @@ fn index(cx: &Cx<'_>, txn: &mut Write<'_>, before: Option<&Found>, after: Option
     let db = cx.db;
     let Some(id) = after.or(before).map(|found| found.id) else { return Ok(()) };
     shift(txn, &db.recency, (before.and_then(recency), after.and_then(recency)), &())?;
+    shift(txn, &db.spoken, (before.and_then(spoken), after.and_then(spoken)), &())?;
     shift(txn, &db.session_labels, (before.and_then(label), after.and_then(label)), &id)?;
     shift(txn, &db.trash, (before.and_then(trash), after.and_then(trash)), &())?;
     shift(txn, &db.sessions_by_base, (before.and_then(base), after.and_then(base)), &())
@@ -195,6 +196,10 @@ type Recency = (Fingerprint, Discriminator, (Timestamp, u64), SessionId);
 fn recency(found: &Found) -> Option<Recency> {
     let place = (found.row.updated.min(found.row.committed), found.row.order);
     found.row.deleted.is_none().then_some((found.workspace.0, found.workspace.1, place, found.id))
+}
+
+fn spoken(found: &Found) -> Option<Recency> {
+    recency(found).filter(|_| found.row.messages > 0)
 }
 
 type LabelKey = (Fingerprint, Discriminator, Text);

@@ -47,11 +47,10 @@ fn carry_out(
 #[must_use]
 pub fn refused_as_given(command: &SessionCommand, policy: &Policy) -> Option<SessionRefusal> {
     match command {
-        SessionCommand::Create(new) => {
-            rename::check(new.title.as_deref()).and_then(|()| rows::check(&new.records, policy)).err()
-        }
+        SessionCommand::Create(new) => rename::check_new(new).and_then(|()| rows::check(&new.records, policy)).err(),
         SessionCommand::Append(_, records, _) => rows::check(records, policy).err(),
-        SessionCommand::Rename(_, title) => rename::check(title.as_deref()).err(),
+        SessionCommand::Fork(wanted) => fork::check(wanted).err(),
+        SessionCommand::Rename(_, title) => rename::check("title", title.as_deref()).err(),
         _ => None,
     }
 }

@@ -126,8 +126,8 @@ pub fn newest(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize
     Ok(all)
 }
 
-/// The newest session of a workspace in which something was said, of those that are not passed over, and how many newer
-/// ones are empty.
+/// The newest session of a workspace in which something was said, of those that are not passed over. However many empty
+/// ones are newer, they are not looked at.
 ///
 /// # Errors
 /// Faults of the store.
@@ -136,31 +136,32 @@ pub fn latest(
     txn: &Read<'_>,
     workspace: WorkspaceKey,
     passed: impl Fn(SessionId, &Session) -> bool,
-) -> Result<(Option<(SessionId, Session)>, u64)> {
+) -> Result<Option<(SessionId, Session)>> {
     let (fingerprint, discriminator) = workspace;
     let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
     let most = (Timestamp::from_millis(i64::MAX), u64::MAX);
-    let (mut end, mut empty) = ((fingerprint, discriminator, most, SessionId::new(u64::MAX)), 0_u64);
-    while let Some((key, ())) = db.recency.last(txn, least..end)? {
+    let mut end = (fingerprint, discriminator, most, SessionId::new(u64::MAX));
+    while let Some((key, ())) = db.spoken.last(txn, least..end)? {
         let session = db.sessions.require(txn, &(fingerprint, discriminator, key.3))?;
         if !passed(key.3, &session) {
-            if messages(&session) > 0 {
-                return Ok((Some((key.3, session)), empty));
-            }
-            empty = empty.saturating_add(1);
+            return Ok(Some((key.3, session)));
         }
         end = key;
     }
-    Ok((None, empty))
+    Ok(None)
 }
 
-/// How many messages are in a session.
-#[must_use]
-pub const fn messages(session: &Session) -> u64 {
-    match session {
-        Session::Chat(chat) => chat.last_number,
-        Session::Workspace(own) => own.messages,
+/// How many sessions a workspace has, counted up to a limit.
+///
+/// # Errors
+/// Faults of the store.
+pub fn count(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<usize> {
+    let mut count = 0;
+    for row in db.recency.prefix(txn, &workspace)?.take(limit) {
+        row?;
+        count += 1;
     }
+    Ok(count)
 }
 
 /// One line of an agent's session.

@@ -68,6 +68,15 @@ pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
         },
         |(fingerprint, discriminator, _, id), ()| (*fingerprint, *discriminator, *id),
     )?;
+    check.agree(
+        &db.sessions,
+        &db.spoken,
+        |(fingerprint, discriminator, id), session| {
+            let shown = session.messages() > 0 && !in_trash(session);
+            shown.then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+        },
+        |(fingerprint, discriminator, _, id), ()| (*fingerprint, *discriminator, *id),
+    )?;
     check.agree_through(
         &db.sessions,
         &db.sessions_by_route,

@@ -2,8 +2,11 @@
 
 use super::Check;
 use crate::model::record::RecordBody;
-use crate::model::session::{Revision, Session, WorkspaceSession};
+use crate::model::session::{Base, Revision, Session, WorkspaceSession};
+use crate::model::time::Timestamp;
 use crate::model::workspace::Workspace;
+use crate::state::key::KeyPart;
+use crate::state::table::{Codec, Rows};
 use crate::state::{Digest, Result, Text};
 
 /// Workspaces are found by path and witness.
@@ -63,13 +66,7 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         |(id, number), row| Some(((row.base?.session, *id, *number), ())),
         |(_, id, number), ()| (*id, *number),
     )?;
-    check.each(&db.revisions, |check, key, row: Revision| {
-        check.refers((&db.revisions, &key), (&db.sessions_by_id, &key.0))?;
-        match row.base {
-            Some(base) => check.refers((&db.revisions, &key), (&db.sessions_by_id, &base.session)),
-            None => Ok(()),
-        }
-    })?;
+    check.each(&db.revisions, |check, key, _| check.refers((&db.revisions, &key), (&db.sessions_by_id, &key.0)))?;
     check.each(&db.leases, |check, id, _| check.refers((&db.leases, &id), (&db.sessions_by_id, &id)))
 }
 
@@ -81,17 +78,16 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         let begin = own.base.map_or(0, |base| base.upto);
         let last = super::readable(db.records.last_in(check.txn, &(key.2, own.revision)))?;
         let found = last.map_or(begin, |((_, _, number), _)| number);
-        if found != own.records {
+        // Of one that is being removed, records go before it does.
+        if found != own.records && own.deleted != Some(PURGED) {
             check.report(&db.sessions, &key, format!("says {} records, the last one is {found}", own.records));
         }
         if own.messages > own.records {
             check.report(&db.sessions, &key, format!("says {} messages in {} records", own.messages, own.records));
         }
-        if let Some(base) = own.base {
-            check.refers((&db.sessions, &key), (&db.sessions_by_id, &base.session))?;
-        }
-        Ok(())
+        begins(check, (&db.sessions, &key), own.base)
     })?;
+    check.each(&db.revisions, |check, key, row: Revision| begins(check, (&db.revisions, &key), row.base))?;
     let mut aside = Vec::new();
     check.each(&db.intakes, |check, key, intake| {
         if key != Digest::of(&intake.path) {
@@ -104,7 +100,14 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         aside.push((intake.session, intake.revision));
         Ok(())
     })?;
+    let mut before = None;
     check.each(&db.records, |check, key, row| {
+        if let Some((session, revision, number)) = before.replace(key)
+            && (session, revision) == (key.0, key.1)
+            && key.2 != number + 1
+        {
+            check.report(&db.records, &key, format!("follows record {number}: some are missing"));
+        }
         if !aside.contains(&(key.0, key.1)) {
             check.refers((&db.records, &key), (&db.sessions_by_id, &key.0))?;
         }
@@ -116,6 +119,36 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// A session that is being removed lies in the trash since then.
+const PURGED: Timestamp = Timestamp::from_millis(0);
+
+/// What something begins with is there, and so long, and is not passed over: reading finds every record.
+fn begins<K: KeyPart, V, C: Codec<V>>(
+    check: &mut Check<'_, '_>,
+    (table, key): (&Rows<K, V, C>, &K),
+    base: Option<Base>,
+) -> Result<()> {
+    let (db, Some(base)) = (*check.db, base) else { return Ok(()) };
+    check.refers((table, key), (&db.sessions_by_id, &base.session))?;
+    let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &base.session)? else { return Ok(()) };
+    let session = check.look_up(&db.sessions, &(fingerprint, discriminator, base.session))?;
+    let now = session.as_ref().and_then(own).filter(|own| own.revision == base.revision);
+    let earlier = check.look_up(&db.revisions, &(base.session, base.revision))?;
+    let found = now.map(|own| (own.base, own.records)).or(earlier.map(|row| (row.base, row.records)));
+    let what = match found {
+        None => format!("begins with revision {} of {}, which is not there", base.revision, base.session),
+        Some((_, records)) if base.upto > records => {
+            format!("begins with {} records of {}, which has {records}", base.upto, base.session)
+        }
+        Some((before, _)) if base.upto <= before.map_or(0, |before| before.upto) => {
+            format!("begins with {} records of {}, none of which are its own", base.upto, base.session)
+        }
+        Some(_) => return Ok(()),
+    };
+    check.report(table, key, what);
+    Ok(())
 }
 
 fn own(row: &Session) -> Option<&WorkspaceSession> {

@@ -249,6 +249,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let row = Session::Chat(session.clone());
     db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &row)?;
     db.recency.put(txn, &(fingerprint, discriminator, row.recency(), SESSION), &())?;
+    db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), SESSION), &())?;
     upkeep(db, txn, session.clone())?;
     db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
     db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;

@@ -127,6 +127,88 @@ fn the_trash_is_emptied_after_its_time_and_forks_keep_what_they_share() {
     assert_eq!(refused.kind(), "session_not_found");
 }
 
+/// What happens in the life of a session, and what is in the store then.
+#[test]
+fn a_session_from_its_beginning_to_its_end() {
+    let mut world = World::new();
+    let none = Guard::default();
+    let at = |id, upto| {
+        let label = SessionLabel::new("fork").ok();
+        SessionCommand::Fork(Box::new(ForkSession {
+            parent: id,
+            home: home(),
+            label,
+            branch: Some("b".to_owned()),
+            upto,
+        }))
+    };
+    let id = put(&mut world, new("s", None, &["one"])).unwrap().id;
+    let more = vec![record("two", SpeakerRole::Assistant), record("three", SpeakerRole::User)];
+    put(&mut world, SessionCommand::Append(id, more, none)).unwrap();
+    world.pass(Millis::minutes(1));
+    let fork = put(&mut world, at(id, Some(2))).unwrap().id;
+    put(&mut world, SessionCommand::Append(fork, vec![record("other", SpeakerRole::User)], none)).unwrap();
+    put(&mut world, SessionCommand::Compact(id, CompactSession { keep: 1, summary: None }, none)).unwrap();
+    sound(&world);
+    world.check("session_compacted");
+    world.begin_script();
+    put(&mut world, SessionCommand::Delete(id, none)).unwrap();
+    sound(&world);
+    world.check("session_deleted");
+    world.begin_script();
+    put(&mut world, SessionCommand::Purge(id, none)).unwrap();
+    world.settle();
+    sound(&world);
+    world.check("session_purged");
+}
+
+/// Every piece of a removal leaves a sound store, from which the next sweep goes on when nobody carries out what follows.
+#[test]
+fn a_removal_in_pieces_goes_on_after_every_loss() {
+    for count in [1_usize, 249, 250, 251, 500, 750] {
+        let mut world = World::in_memory();
+        let texts: Vec<String> = (0..count).map(|number| format!("m{number}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let none = Guard::default();
+        let parent = put(&mut world, new("parent", None, &texts)).unwrap().id;
+        let mut last = parent;
+        let mut forks = Vec::new();
+        for name in ["f", "g", "h"] {
+            let label = SessionLabel::new(name).ok();
+            let wanted = ForkSession { parent: last, home: home(), label, branch: None, upto: None };
+            last = put(&mut world, SessionCommand::Fork(Box::new(wanted))).unwrap().id;
+            put(&mut world, SessionCommand::Append(last, vec![record(name, SpeakerRole::User)], none)).unwrap();
+            forks.push(last);
+        }
+        put(&mut world, SessionCommand::Clear(forks[2], none)).unwrap();
+        let expected = count + 3;
+        // The one in the middle first, then what everything begins with.
+        for gone in [forks[1], parent, forks[0]] {
+            put(&mut world, SessionCommand::Purge(gone, none)).unwrap();
+            world.lose_effects();
+            for round in 0.. {
+                sound(&world);
+                world.read(|db, txn| {
+                    let cut = view::revision(db, txn, forks[2], 0)?.unwrap();
+                    let parts = view::segments(db, txn, cut)?;
+                    let rows = view::records(db, txn, &parts, (0, usize::MAX))?;
+                    assert!(rows.iter().map(|(number, _)| *number).eq(1..=expected as u64), "{count} {gone} {round}");
+                    Ok(())
+                });
+                if !world.read(|db, txn| db.sessions_by_id.contains(txn, &gone)) {
+                    break;
+                }
+                assert!(round < 200, "{count}: {gone} is never gone");
+                world.sweep();
+                world.lose_effects();
+            }
+        }
+        let left =
+            world.read(|db, txn| Ok((db.sessions.len(txn)?, db.records.len(txn)?, db.sessions_by_base.len(txn)?)));
+        assert_eq!(left, (1, expected as u64, 0), "{count}");
+    }
+}
+
 #[test]
 fn too_much_at_once_is_refused_and_changes_nothing() {
     let mut world = World::new();

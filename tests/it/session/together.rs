@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Desk;
+use super::hard::turn;
 use crate::host::Running;
 
 /// What all records of the store say, of whatever revision.
@@ -65,14 +66,6 @@ fn a_killed_writer_leaves_whole_turns() {
     let desk = Desk::new();
     let dir = &desk.dir("p");
     desk.begun(dir, "s");
-    let turn = |number: usize| {
-        let line = |role: &str| {
-            format!(
-                r#"{{"type":"message","message":{{"role":"{role}","blocks":[{{"type":"text","text":"{number} {role}"}}]}}}}"#
-            )
-        };
-        format!("{}\n{}\n", line("user"), line("assistant"))
-    };
     let mut acknowledged = Vec::new();
     for number in 0..40 {
         let mut one = desk.start(dir, &["append", "s", "--lines", "--json"], &turn(number));

@@ -64,11 +64,14 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
             continue;
         }
         db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
+        if own.messages > 0 {
+            db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
+        }
         db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(own.label.as_str())?), &id)?;
     }
     db.sessions_by_base.put(txn, &(PARENT, FORK), &())?;
     let revision = Revision {
-        base: Some(Base { session: FORK, revision: 0, upto: 1 }),
+        base: Some(Base { session: FORK, revision: 0, upto: 3 }),
         records: 5,
         messages: 5,
         compaction: fork().compaction.or_else(|| parent().compaction),
@@ -115,7 +118,7 @@ fn fork() -> WorkspaceSession {
         order: 3,
         revision: 0,
         base: Some(Base { session: PARENT, revision: 1, upto: 2 }),
-        records: 2,
+        records: 3,
         lineage: Some(Lineage {
             parent: parent().label.to_string(),
             session: Some((key, PARENT)),
@@ -161,6 +164,8 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
             &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) },
         )?;
     }
+    let own = SessionRecord { at: at(4), body: RecordBody::Prompt("and".to_owned()), extra: None };
+    db.records.put(txn, &(FORK, 0, 3), &own)?;
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
     for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
