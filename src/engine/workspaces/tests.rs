@@ -38,6 +38,7 @@ fn take(scene: &Scene, sight: &WorkspaceSight, from: &AdoptFrom) -> String {
                 said.replace(format!("{} {changed}", key_text(key)));
                 Ok(Vec::new())
             }
+            Ok(other) => Err(format!("{other:?}")),
             Err(refusal) => Err(refusal.code.to_owned()),
         })
     });
