@@ -114,9 +114,9 @@ pub enum WorkspaceInput {
     /// Something is to be done with a session.
     Session(SessionCommand),
     /// A session is taken in from a file.
-    TakeIn(TakeIn),
+    TakeIn(Box<TakeIn>),
     /// A file was not taken in.
-    Refuse(FileRefused),
+    Refuse(Box<FileRefused>),
 }
 
 /// Which workspace is adopted.
