@@ -17,6 +17,7 @@ const NAMED_MAX: usize = 5;
 /// Files of a directory's repository with changes that are not committed: how many, at least, and some of them. None
 /// where there is no repository, no git, or no answer in time.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "its end is waited for, but not for long")]
 pub fn changes(dir: &Path) -> Option<(u64, Vec<String>)> {
     let child = Command::new("git")
         .arg("-C")
