@@ -267,7 +267,7 @@ impl<'a> Taking<'a> {
             why: trouble.code().to_owned(),
             root,
         };
-        self.ask(WorkspaceInput::Refuse(refused)).map(drop)
+        self.ask(WorkspaceInput::Refuse(Box::new(refused))).map(drop)
     }
 
     /// Has it done, by the daemon if there is one.
@@ -280,7 +280,9 @@ impl<'a> Taking<'a> {
         match self.host.insert(host) {
             Host::Daemon(client) => {
                 let wanted = match &input {
-                    WorkspaceInput::Refuse(refused) => WorkspaceRequest::Refuse(Box::new(RefusedJson::from(refused))),
+                    WorkspaceInput::Refuse(refused) => {
+                        WorkspaceRequest::Refuse(Box::new(RefusedJson::from(&**refused)))
+                    }
                     WorkspaceInput::TakeIn(piece) => WorkspaceRequest::TakeIn(Box::new(PieceJson::from(&**piece))),
                     _ => return Err(Trouble::new("failed", "not asked here", "")),
                 };
