@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use base64::Engine as _;
 use hearth::contracts::workspace::look;
@@ -59,7 +60,9 @@ fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String
     let store = Store::open(&host.data(), options).unwrap();
     let mut sight = look(dir);
     sight.also_at.extend(also_at.map(|path| path.as_os_str().as_bytes().to_vec()));
-    let wall = Timestamp::from_millis(1_800_000_000_000);
+    // Which of two workspaces is the older one is told by when they were made.
+    static MADE: AtomicI64 = AtomicI64::new(1_800_000_000_000);
+    let wall = Timestamp::from_millis(MADE.fetch_add(1, Ordering::Relaxed));
     let done = store.write(|db, txn| {
         let cx = Cx {
             db,
