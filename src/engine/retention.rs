@@ -77,7 +77,7 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some of one kind; how many.
 type Part = fn(&Cx<'_>, &mut Write<'_>, &Retention, &mut Vec<Effect>) -> Result<usize>;
 
-const PARTS: [(&str, Part); 11] = [
+const PARTS: [(&str, Part); 12] = [
     ("journal entries", journal),
     ("refusals", drops),
     ("decisions", decisions),
@@ -89,6 +89,7 @@ const PARTS: [(&str, Part); 11] = [
     ("sent messages", outbound),
     ("remembered ids", seen),
     ("sessions in the trash", trash),
+    ("files that were given up", given_up),
 ];
 
 fn journal(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
@@ -111,6 +112,11 @@ fn journal(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<
 /// Sessions of workspaces that were in the trash for long enough.
 fn trash(cx: &Cx<'_>, txn: &mut Write<'_>, _: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
     workspaces::sweep_trash(cx, txn)
+}
+
+/// Files of sessions of which only some pieces came.
+fn given_up(cx: &Cx<'_>, txn: &mut Write<'_>, _: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
+    workspaces::sweep_intakes(cx, txn)
 }
 
 fn drops(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {

@@ -140,4 +140,6 @@ pub struct Intake {
     pub records: u64,
     /// How many of them are messages.
     pub messages: u64,
+    /// When the last piece came.
+    pub at: Timestamp,
 }

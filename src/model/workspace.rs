@@ -116,7 +116,7 @@ pub enum WorkspaceInput {
     /// A session is taken in from a file.
     TakeIn(Box<TakeIn>),
     /// A file was not taken in.
-    Refuse(FileRefused),
+    Refuse(Box<FileRefused>),
 }
 
 /// Which workspace is adopted.

@@ -85,7 +85,7 @@ impl WorkspaceRequest {
                 WorkspaceInput::Adopt(sight.read()?, from)
             }
             Self::TakeIn(piece) => WorkspaceInput::TakeIn(Box::new(piece.read()?)),
-            Self::Refuse(refused) => WorkspaceInput::Refuse(refused.read()?),
+            Self::Refuse(refused) => WorkspaceInput::Refuse(Box::new(refused.read()?)),
         })
     }
 

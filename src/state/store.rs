@@ -172,7 +172,11 @@ pub(super) struct Draft {
 impl Draft {
     /// Opens a copy, or makes a store without any rows.
     pub(super) fn open(dir: &Path) -> Result<Self> {
-        let env = env::open(dir, Access::Write, None)?;
+        Self::open_sized(dir, None)
+    }
+
+    fn open_sized(dir: &Path, map_bytes: Option<usize>) -> Result<Self> {
+        let env = env::open(dir, Access::Write, map_bytes)?;
         let tables = env::create_tables(&env, begin_write(&env)?)?;
         Ok(Self { reader: Reader { env, tables } })
     }
@@ -202,6 +206,19 @@ impl Draft {
     }
 }
 
+/// Makes the first store: beside its place, so that it is complete or not there however the process ends. The caller holds
+/// the daemon's lock.
+fn make(data: &Path, dir: &Path, options: &Options) -> Result<()> {
+    let next = backup::next(data);
+    DirBuilder::new().mode(0o700).create(&next).map_err(Error::io(&next))?;
+    let draft = Draft::open_sized(&next, options.map_bytes)?;
+    draft.write(|db, txn| migrate::migrate(db, txn, options.install, migrate::STEPS, migrate::FORMAT))?;
+    drop(draft); // closed before its file is moved
+    backup::move_file(&next, dir)?;
+    backup::remove_unfinished(data);
+    Ok(())
+}
+
 impl Store {
     /// Opens the store of a data directory, making both if necessary.
     ///
@@ -214,6 +231,9 @@ impl Store {
         let warnings = filesystem::check(&dir)?;
         let lock = lock::take(data)?;
         backup::remove_unfinished(data);
+        if !backup::is_there(&dir) {
+            make(data, &dir, &options)?;
+        }
         let env = env::open(&dir, Access::Write, options.map_bytes)?;
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
         let tables = env::create_tables(&env, begin_write(&env)?)?;

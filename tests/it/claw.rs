@@ -83,6 +83,122 @@ fn export(host: &Host, used: &Used, id: &str) -> String {
 }
 
 #[test]
+fn files_are_seen_beside_sessions_under_the_same_rules() {
+    let mut host = Host::new();
+    let (own, other) = (Used::new(&host, "own"), Used::new(&host, "other"));
+    let gone = host.path("gone").display().to_string();
+    let alias = host.path("alias");
+    symlink(&own.root, &alias).unwrap();
+    put(&other.flat("l9.jsonl"), session("l9", None, 1));
+    symlink(other.flat("l9.jsonl"), own.own_dir().join("l11.jsonl")).unwrap();
+    let rows = [
+        ("l1", own.flat("l1.jsonl"), Some(own.text()), "shown"),
+        ("l1j", own.flat("l1j.json"), Some(own.text()), "shown"),
+        ("l2", own.flat("l2.jsonl"), None, "shown"),
+        ("l3", own.flat("l3.jsonl"), Some(other.text()), "workspace_mismatch"),
+        ("l4", own.flat("l4.jsonl"), Some(&gone), "workspace_mismatch"),
+        ("l5", own.own("l5.jsonl"), Some(other.text()), "workspace_mismatch"),
+        ("l6", own.own("l6.jsonl"), None, "shown"),
+        ("l7", own.own("l7.jsonl"), alias.to_str(), "shown"),
+        ("l7r", own.own("l7r.jsonl"), Some("."), "workspace_mismatch"),
+        ("l8", other.flat("l8.jsonl"), Some(own.text()), "session_not_found"),
+        ("l9", other.flat("l9.jsonl"), None, "session_not_found"),
+        ("l10", own.flat("0123456789abcdef/l10.jsonl"), None, "session_not_found"),
+        ("l11", own.own("l11.jsonl"), None, "session_path_is_link"),
+        ("l12", own.flat("l12.json"), None, "session_corrupt"),
+        ("l13", own.own("l13.jsonl"), Some("/home/original"), "workspace_mismatch"),
+    ];
+    for (id, path, root, _) in &rows {
+        match *id {
+            "l11" => {}
+            "l12" => put(path, b"{\"version\":1,\"messages\":[\xff]}"),
+            _ => put(path, session(id, *root, 1)),
+        }
+    }
+    let before: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
+    let ask = |host: &Host, used: &Used, words: &[&str]| {
+        let ended = host.run(&[&["session", "-C", used.text(), "--json"], words].concat(), b"");
+        (ended.code, json(&ended.stdout))
+    };
+    let shown: Vec<_> = rows.iter().filter(|(.., word)| *word == "shown").map(|(id, ..)| *id).collect();
+    // What is refused or only looked at makes nothing.
+    assert_eq!(listed(&host, &own), shown);
+    let list = ask(&host, &own, &["list"]).1;
+    let refused = serde_json::json!({ "session_corrupt": 1, "session_path_is_link": 1, "workspace_mismatch": 5 });
+    assert_eq!(list["files_refused"], refused, "{list}");
+    assert_eq!(list["session_details"][0]["key"], Value::Null, "{list}");
+    let text = host.run(&["session", "-C", own.text(), "list"], b"");
+    assert!(text.stderr.contains("5 workspace_mismatch") && text.stdout.contains(" file "), "{text:#?}");
+    for (id, _, root, word) in &rows {
+        let exists = ask(&host, &own, &["exists", id]);
+        assert_eq!((exists.0, &exists.1["exists"]), (Some(0), &Value::from(*word == "shown")), "{id}: {exists:?}");
+        let (code, said) = ask(&host, &own, &["show", id]);
+        if *word == "shown" {
+            assert_eq!((code, &said["session"]["message_count"]), (Some(0), &1.into()), "{id}: {said}");
+            assert_eq!(said["records"].as_array().map(Vec::len), Some(1), "{id}: {said}");
+            continue;
+        }
+        for verb in ["show", "load", "resume"] {
+            let (code, said) = ask(&host, &own, &[verb, id]);
+            assert_eq!((code, said["kind"].as_str()), (Some(1), Some(*word)), "{verb} {id}: {said}");
+            if *word == "workspace_mismatch" {
+                let roots = (said["expected_workspace_root"].as_str(), said["actual_workspace_root"].as_str());
+                assert_eq!(roots, (Some(own.text()), *root), "{verb} {id}: {said}");
+            }
+        }
+    }
+    assert!(!host.data().exists());
+    // Without a daemon, then with one.
+    for (number, id) in shown.iter().enumerate() {
+        if number == 2 {
+            host.start();
+        }
+        let verb = if number % 2 == 0 { "load" } else { "resume" };
+        let (code, said) = ask(&host, &own, &[verb, id]);
+        assert_eq!(code, Some(0), "{verb} {id}: {said}");
+        let key = if verb == "load" { &said["session"]["key"] } else { &said["key"] };
+        assert!(key.is_string(), "{verb} {id}: {said}");
+        let again = ask(&host, &own, &["show", id]).1;
+        assert_eq!((&again["session"]["key"], &again["session"]["file"]), (key, &Value::Null), "{id}: {again}");
+        assert_eq!(listed(&host, &own), shown);
+    }
+    assert_eq!(ask(&host, &own, &["delete", "l2", "--force"]).0, Some(0));
+    assert_eq!(ask(&host, &own, &["exists", "l2"]).1["exists"], false, "its file does not bring it back");
+    let after: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
+    assert_eq!(before, after);
+    // L14: what names the old place is of this one once it was adopted.
+    let moved = host.path("moved");
+    std::fs::rename(&own.root, &moved).unwrap();
+    let moved = Used { root: moved.canonicalize().unwrap() };
+    put(&moved.flat("l14.jsonl"), session("l14", Some(own.text()), 1));
+    assert_eq!(ask(&host, &moved, &["load", "l14"]).1["kind"], "workspace_moved");
+    assert_eq!(ask(&host, &moved, &["exists", "l14"]).1["kind"], "workspace_moved");
+    host.done(&["workspace", "adopt", moved.text()], b"");
+    assert_eq!(ask(&host, &moved, &["exists", "l14"]).1["exists"], true);
+    assert_eq!(ask(&host, &moved, &["load", "l14"]).0, Some(0));
+    host.check();
+}
+
+#[test]
+fn lines_are_without_secrets_unless_they_are_wanted() {
+    let host = Host::new();
+    let used = Used::new(&host, "w");
+    let said = "OPENAI_API_KEY=abc\nnext \"sk-ant-abc\" 1e400";
+    host.done(&["session", "-C", used.text(), "new", "--id", "s", said], b"");
+    let lines = |more: &[&str]| {
+        let words = [&["session", "-C", used.text(), "export", "s", "--layout", "jsonl"], more].concat();
+        host.done(&words, b"")
+    };
+    let (clean, raw) = (lines(&[]), lines(&["--raw"]));
+    assert!(!clean.contains("abc") && clean.contains("OPENAI_API_KEY=[redacted]"), "{clean}");
+    // What workspaces keep was without them before it was kept.
+    assert_eq!(json(&raw)["text"], json(&clean)["text"]);
+    assert!(json(&clean)["text"].as_str().unwrap().contains("\nnext"), "{clean}");
+    let ended = host.run(&["session", "-C", used.text(), "export", "s", "--raw"], b"");
+    assert_eq!(ended.code, Some(2), "{ended:#?}");
+}
+
+#[test]
 fn every_place_and_every_root_has_its_answer_and_no_file_is_touched() {
     let host = Host::new();
     let (own, other) = (Used::new(&host, "own"), Used::new(&host, "other"));

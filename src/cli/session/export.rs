@@ -29,6 +29,9 @@ pub(super) struct ExportArgs {
     /// Which form
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Layout::Claw)]
     layout: Layout,
+    /// With --layout jsonl: leave secrets in, which are taken out otherwise
+    #[arg(long)]
+    raw: bool,
     /// Replace a file that is there
     #[arg(long, requires = "output")]
     force: bool,
@@ -56,6 +59,10 @@ impl Layout {
 
 /// Writes a session.
 pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(), Trouble> {
+    if args.raw && args.layout != Layout::Jsonl {
+        let message = format!("--layout {} is always without secrets", args.layout.as_str());
+        return Err(Trouble::new("invalid_request", message, "`--layout jsonl --raw` leaves them in").usage());
+    }
     let reference = args.which.session.as_str();
     let Some(reader) = place.reader()? else { return Err(place.no_store(Some(reference))) };
     let (name, text) = reader.read(|db, txn| {
@@ -63,7 +70,7 @@ pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(),
         let found = look.resolve(Some(reference), None)?;
         let text = match args.layout {
             Layout::Claw => as_claw(&look, &found)?,
-            Layout::Jsonl => as_lines(&read::records(&look, &found, None, usize::MAX)?.0)?,
+            Layout::Jsonl => as_lines(&read::records(&look, &found, None, usize::MAX)?.0, args.raw)?,
             Layout::Markdown => as_markdown(&found, &read::records(&look, &found, None, usize::MAX)?.0),
         };
         Ok::<_, Trouble>((found.name(), text))
@@ -143,13 +150,41 @@ fn said(row: ChatRecord) -> Option<SessionRecord> {
     Some(SessionRecord { at: row.at, body, extra: None })
 }
 
-fn as_lines(records: &[RecordJson]) -> Result<String, Trouble> {
+fn as_lines(records: &[RecordJson], raw: bool) -> Result<String, Trouble> {
     let mut out = String::new();
     for record in records {
-        out.push_str(&serde_json::to_string(record).map_err(Failure::from)?);
+        let line = serde_json::to_string(record).map_err(Failure::from)?;
+        out.push_str(&if raw { line } else { without_secrets(&line) });
         out.push('\n');
     }
     Ok(out)
+}
+
+/// JSON with no secrets in its texts; all else stays as it is written, numbers too large for this machine included.
+fn without_secrets(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some((before, text)) = rest.split_once('"') {
+        let mut escaped = false;
+        let end = text.bytes().position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let (text, after) = text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""));
+        out.push_str(before);
+        // Half of a pair is no text.
+        match serde_json::from_str::<String>(&format!("\"{text}\"")) {
+            Err(_) => out.push_str("\"[unreadable]\""),
+            Ok(plain) => {
+                let clean = claw::redacted(&plain);
+                let shown = if clean == plain { Ok(format!("\"{text}\"")) } else { serde_json::to_string(&clean) };
+                out.push_str(&shown.unwrap_or_default());
+            }
+        }
+        rest = after.strip_prefix('"').unwrap_or(after);
+    }
+    out + rest
 }
 
 fn as_markdown(found: &Found, records: &[RecordJson]) -> String {

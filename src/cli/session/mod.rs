@@ -2,6 +2,7 @@
 
 mod error;
 mod export;
+mod files;
 mod find;
 mod import;
 mod lifecycle;

@@ -1,8 +1,11 @@
 //! Looking at sessions; nothing is changed and nothing is made.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::error::Trouble;
+use super::files::{self, Beside};
 use super::find::{Found, Look};
 use super::place::Place;
 use super::shape::{self, RecordJson, SessionJson, Surroundings};
@@ -15,6 +18,7 @@ use crate::engine::workspaces::view::{self, Cut};
 use crate::model::session::Session;
 use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
+use crate::state::Reader;
 
 type Told = Result<(), Trouble>;
 
@@ -39,19 +43,36 @@ pub(super) fn workspace_json(place: &Place, name: String) -> Value {
 
 /// Lists the sessions of the directory.
 pub(super) fn list(place: &Place, (limit, trash): (usize, bool), json: bool) -> Told {
-    let Some(reader) = place.reader()? else { return tell_list(place, &Listed::default(), json) };
     let around = surroundings(place);
-    let listed = reader.read(|db, txn| {
+    let beside = if trash { Beside::default() } else { Beside::look(place)? };
+    let mut listed = match place.reader()? {
+        None => Listed::default(),
+        Some(reader) => stored(place, &reader, (limit, trash), &around)?,
+    };
+    listed.shown.extend(beside.files.iter().map(|file| files::shape(file, &around)));
+    listed.shown.sort_by_key(|one| std::cmp::Reverse(one.updated_at_ms));
+    listed.shown.truncate(limit);
+    listed.refused = beside.refused();
+    tell_list(place, &listed, beside.note(), json)
+}
+
+/// The sessions of the store.
+fn stored(
+    place: &Place,
+    reader: &Reader,
+    (limit, trash): (usize, bool),
+    around: &Surroundings,
+) -> Result<Listed, Trouble> {
+    reader.read(|db, txn| {
         let look = Look::new(place, db, txn)?;
         let current = look.row()?.and_then(|row| row.current);
         let mut shown = Vec::new();
         for found in if trash { trashed(&look, limit)? } else { newest(&look, limit)? } {
-            shown.push(shape::session(&look, (found.id, &found.session), &around, current == Some(found.id))?);
+            shown.push(shape::session(&look, (found.id, &found.session), around, current == Some(found.id))?);
         }
         let name = Some(place.name(look.workspace()));
-        Ok::<_, Trouble>(Listed { name, others: look.others()?, note: look.note(), shown })
-    })?;
-    tell_list(place, &listed, json)
+        Ok(Listed { name, others: look.others()?, note: look.note(), shown, refused: BTreeMap::new() })
+    })
 }
 
 /// What there is to list.
@@ -64,6 +85,8 @@ struct Listed {
     /// What people should know of the directory.
     note: Option<String>,
     shown: Vec<SessionJson>,
+    /// Files that are not shown, by why.
+    refused: BTreeMap<&'static str, usize>,
 }
 
 /// The newest sessions of the workspace.
@@ -88,8 +111,8 @@ fn trashed(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
     Ok(all)
 }
 
-fn tell_list(place: &Place, listed: &Listed, json: bool) -> Told {
-    let Listed { name, others, note, shown } = listed;
+fn tell_list(place: &Place, listed: &Listed, beside: Option<String>, json: bool) -> Told {
+    let Listed { name, others, note, shown, refused } = listed;
     let name = name.clone().unwrap_or_else(|| place.name(None));
     if json {
         let ids: Vec<&str> = shown.iter().map(|one| one.id.as_str()).collect();
@@ -104,7 +127,11 @@ fn tell_list(place: &Place, listed: &Listed, json: bool) -> Told {
             "active": active,
             "other_partitions": others,
             "note": note,
+            "files_refused": refused,
         }))?);
+    }
+    if let Some(beside) = beside {
+        out::note(&beside);
     }
     out::line(&format!("workspace {name} ({})", place.root()))?;
     if shown.is_empty() {
@@ -121,7 +148,7 @@ fn tell_list(place: &Place, listed: &Listed, json: bool) -> Told {
     let row = |one: &SessionJson| {
         vec![
             one.id.clone(),
-            if one.current { "current" } else { "" }.to_owned(),
+            mark(one).to_owned(),
             lifecycle::signal(one.lifecycle.state, one.lifecycle.abandoned_reason, one.lifecycle.workspace_dirty),
             one.message_count.to_string(),
             age(now, Timestamp::from_millis(one.updated_at_ms)),
@@ -131,6 +158,14 @@ fn tell_list(place: &Place, listed: &Listed, json: bool) -> Told {
     };
     let headings = ["SESSION", "", "STATE", "MESSAGES", "CHANGED", "FROM", "TITLE"];
     Ok(out::table(&headings, shown.iter().map(row).collect())?)
+}
+
+const fn mark(one: &SessionJson) -> &'static str {
+    match (one.current, one.file.is_some()) {
+        (true, _) => "current",
+        (false, true) => "file",
+        (false, false) => "",
+    }
 }
 
 fn from(one: &SessionJson) -> String {
@@ -196,6 +231,17 @@ pub(super) fn exists(place: &Place, text: &str, json: bool) -> Told {
             Ok::<_, Trouble>((found.name(), active, place.name(look.workspace())))
         }),
     };
+    let heard = match heard {
+        Err(missing) => match files::find(place, text, missing) {
+            Ok(file) => Ok((file.session.head.label.to_string(), false, place.name(None))),
+            // A file that is none of this workspace's is no session of it.
+            Err(why) if why.kind != "failed" && why.fields.contains_key("session_id") => {
+                Err(place.no_store(Some(text)).with("refused", why.kind))
+            }
+            Err(why) => Err(why),
+        },
+        heard => heard,
+    };
     let (found, name) = match heard {
         Ok((id, active, name)) => (Some((id, active)), name),
         Err(trouble) if is_absence(&trouble.kind) => {
@@ -240,16 +286,24 @@ pub(super) fn show(
     (limit, form): (usize, Form),
     json: bool,
 ) -> Told {
-    let Some(reader) = place.reader()? else { return Err(place.no_store(Some(text))) };
     let around = surroundings(place);
-    let (name, session, records, revision) = reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
-        let found = look.resolve(Some(text), None)?;
-        let current = look.row()?.and_then(|row| row.current) == Some(found.id);
-        let session = shape::session(&look, (found.id, &found.session), &around, current)?;
-        let (records, number) = records(&look, &found, revision, limit)?;
-        Ok::<_, Trouble>((place.name(look.workspace()), session, records, number))
-    })?;
+    let mut note = None;
+    let shown = match kept(place, (text, revision), limit, &around) {
+        Err(missing) => {
+            let file = files::find(place, text, missing)?;
+            let taken = if form == Form::Loaded { files::take_in(place, &file).map(Some) } else { Ok(None) };
+            match taken {
+                Ok(Some(label)) => kept(place, (&label, revision), limit, &around)?,
+                Ok(None) => seen(place, file, (revision, limit), &around)?,
+                Err(why) => {
+                    note = Some(format!("it is shown as it lies in its file, and was not taken in: {}", why.message));
+                    seen(place, file, (revision, limit), &around)?
+                }
+            }
+        }
+        shown => shown?,
+    };
+    let (name, session, records, revision) = shown;
     if json || form == Form::Loaded {
         return Ok(out::json(&json!({
             "kind": "session",
@@ -259,9 +313,46 @@ pub(super) fn show(
             "session": session,
             "revision": revision,
             "records": records,
+            "note": note,
         }))?);
     }
     print(&session, &records, revision)
+}
+
+/// Name of the workspace, the session, its records, and the revision they are of.
+type Shown = (String, SessionJson, Vec<RecordJson>, u32);
+
+/// A session as it lies in its file.
+fn seen(
+    place: &Place,
+    file: files::File,
+    (revision, limit): (Option<u32>, usize),
+    around: &Surroundings,
+) -> Result<Shown, Trouble> {
+    if revision.is_some_and(|number| number > 0) {
+        let message = format!("{} is a file, and has no revisions", file.path.display());
+        return Err(Trouble::new("no_such_revision", message, "leave --revision out to see what is in it now"));
+    }
+    let session = files::shape(&file, around);
+    Ok((place.name(None), session, files::records(file, limit), 0))
+}
+
+/// A session of the store.
+fn kept(
+    place: &Place,
+    (text, revision): (&str, Option<u32>),
+    limit: usize,
+    around: &Surroundings,
+) -> Result<Shown, Trouble> {
+    let Some(reader) = place.reader()? else { return Err(place.no_store(Some(text))) };
+    reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let found = look.resolve(Some(text), None)?;
+        let current = look.row()?.and_then(|row| row.current) == Some(found.id);
+        let session = shape::session(&look, (found.id, &found.session), around, current)?;
+        let (records, number) = records(&look, &found, revision, limit)?;
+        Ok((place.name(look.workspace()), session, records, number))
+    })
 }
 
 /// The newest records of a session, at most so many, and the revision they are of.
@@ -309,6 +400,7 @@ fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> Told {
         ("created", session.created.clone()),
         ("changed", session.updated.clone()),
     ];
+    lines.extend(session.file.clone().map(|file| ("file", file)));
     lines.extend(session.title.clone().map(|title| ("title", title)));
     lines.extend(session.model.clone().map(|model| ("model", model)));
     lines.extend(Some(from(session)).filter(|from| !from.is_empty()).map(|from| ("forked from", from)));

@@ -1,5 +1,7 @@
 //! Sessions and records as programs see them, and as people do.
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -13,7 +15,8 @@ use crate::engine::workspaces::view::{self, ChatRecord, Cut, Way};
 use crate::model::content::RawJson;
 use crate::model::id::SessionId;
 use crate::model::record::{Lease, RecordBody, SessionRecord, SpeakerRole};
-use crate::model::session::{Session, WorkspaceSession};
+use crate::model::session::{Compaction, Session, WorkspaceSession};
+use crate::model::take_in::FileSession;
 use crate::socket::session::role_word;
 use crate::state::{Read, Tables};
 
@@ -24,8 +27,10 @@ const LAST_MAX: usize = 8;
 #[derive(Debug, Serialize)]
 pub(super) struct SessionJson {
     pub(super) id: String,
-    /// The store's id.
-    pub(super) key: String,
+    /// The store's id; none for a file that was not taken in.
+    pub(super) key: Option<String>,
+    /// The file that it is, if it was not taken in.
+    pub(super) file: Option<String>,
     /// `workspace`, or `agent` for a conversation of an agent.
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
@@ -71,7 +76,8 @@ pub(super) fn session(
     Ok(match row {
         Session::Chat(chat) => SessionJson {
             id: id_text,
-            key,
+            key: Some(key),
+            file: None,
             kind: "agent",
             title: None,
             model: None,
@@ -108,7 +114,8 @@ fn workspace_session(
         .map(|(workspace, _)| crate::model::workspace::key_text(workspace));
     SessionJson {
         id,
-        key,
+        key: Some(key),
+        file: None,
         kind: "workspace",
         title: own.title.clone(),
         model: own.model.clone(),
@@ -122,10 +129,7 @@ fn workspace_session(
         parent_session_id: lineage.map(|lineage| lineage.parent.clone()),
         parent_workspace: elsewhere,
         branch_name: lineage.and_then(|lineage| lineage.branch.clone()),
-        compaction: own
-            .compaction
-            .as_ref()
-            .map(|done| json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })),
+        compaction: own.compaction.as_ref().map(compaction),
         current,
         deleted: own.deleted.map(|at| at.to_string()),
         lifecycle,
@@ -159,23 +163,67 @@ fn lifecycle(
             Facts { holder, messages: chat.last_number, last: None, present: true, dirty }
         }
     };
+    Ok(told(facts, lease.as_ref(), around))
+}
+
+/// A file as a session.
+pub(super) fn file_session((session, path): (&FileSession, &Path), around: &Surroundings) -> SessionJson {
+    let FileSession { head, records, .. } = session;
+    let said = |record: &SessionRecord| match record.body {
+        RecordBody::Message { role, ends_turn, .. } => Some((role, ends_turn)),
+        RecordBody::Prompt(_) | RecordBody::Foreign(_) => None,
+    };
+    let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
+    let messages = count(records.iter().filter_map(said).count());
+    let last = records.iter().rev().find_map(said);
+    let dirty = around.changes.as_ref().is_some_and(|(count, _)| *count > 0);
+    let facts = Facts { holder: None, messages, last, present: around.present, dirty };
+    SessionJson {
+        id: head.label.to_string(),
+        key: None,
+        file: Some(path.to_string_lossy().into_owned()),
+        kind: "workspace",
+        title: None,
+        model: head.model.clone(),
+        created_at_ms: head.created.millis(),
+        updated_at_ms: head.updated.millis(),
+        created: head.created.to_string(),
+        updated: head.updated.to_string(),
+        revision: 0,
+        records: count(records.len()),
+        message_count: messages,
+        parent_session_id: head.parent.as_ref().map(|(parent, _)| parent.clone()),
+        parent_workspace: None,
+        branch_name: head.parent.as_ref().and_then(|(_, branch)| branch.clone()),
+        compaction: head.compaction.as_ref().map(compaction),
+        current: false,
+        deleted: None,
+        lifecycle: told(facts, None, around),
+    }
+}
+
+fn compaction(done: &Compaction) -> Value {
+    json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })
+}
+
+fn told(facts: Facts, lease: Option<&Lease>, around: &Surroundings) -> LifecycleJson {
     let (state, reason) = lifecycle::decide(facts);
-    Ok(LifecycleJson {
+    LifecycleJson {
         state,
         abandoned_reason: reason,
         kind: state.kind(),
         abandoned: state == lifecycle::State::Abandoned,
-        workspace_dirty: dirty,
+        workspace_dirty: facts.dirty,
         dirty_file_count: around.changes.as_ref().map(|(count, _)| *count),
         dirty_files: around.changes.as_ref().map(|(_, some)| some.clone()).unwrap_or_default(),
-        pid: lease.as_ref().map(|lease| lease.pid),
-        lease_epoch: lease.as_ref().map(|lease| lease.epoch),
+        pid: lease.map(|lease| lease.pid),
+        lease_epoch: lease.map(|lease| lease.epoch),
         pane_id: None,
         pane_command: None,
         pane_path: None,
         panes: Vec::new(),
         observed_at_ms: clock::wall().millis(),
-    })
+    }
 }
 
 /// The last message of a session, if it is among its last records.

@@ -78,6 +78,16 @@ impl Report {
         matches!(&self.fate, Fate::Refused { damaged: true, .. }) || self.word() == "conflict"
     }
 
+    /// The id of the session that it is now; else why it is none.
+    pub(super) fn session(self) -> Result<String, Trouble> {
+        match self.fate {
+            Fate::Taken { label, .. } => Ok(label),
+            Fate::Kept { label, why: None, .. } => Ok(label),
+            Fate::Kept { word, why: Some(why), .. } => Err(Trouble::new(word, why, "")),
+            Fate::Refused { kind, why, fields, .. } => Err(Trouble { fields, ..Trouble::new(&kind, why, "") }),
+        }
+    }
+
     /// One line for people.
     pub(super) fn line(&self) -> String {
         let file = self.file.display();
@@ -135,6 +145,22 @@ impl Report {
     }
 }
 
+/// The workspace of a place as files name it.
+pub(super) fn home(place: &Place) -> Result<Home, Trouble> {
+    let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
+    let known = match place.reader()? {
+        None => None,
+        Some(reader) => reader.read(|db, txn| match place.locate(db, txn)? {
+            Located::Known(key) => db.workspaces.get(txn, &key),
+            _ => Ok(None),
+        })?,
+    };
+    let own = path(place.sight.path.clone());
+    let also = known.map(|row| [vec![row.path], row.former_paths, row.aliases].concat()).unwrap_or_default();
+    let also = also.into_iter().map(path).filter(|other| other.is_absolute() && *other != own).collect();
+    Ok(Home { path: own, also })
+}
+
 /// Takes files of one workspace in.
 pub(super) struct Taking<'a> {
     place: &'a Place,
@@ -146,18 +172,7 @@ pub(super) struct Taking<'a> {
 
 impl<'a> Taking<'a> {
     pub(super) fn new(place: &'a Place, dry_run: bool) -> Result<Self, Trouble> {
-        let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
-        let known = match place.reader()? {
-            None => None,
-            Some(reader) => reader.read(|db, txn| match place.locate(db, txn)? {
-                Located::Known(key) => db.workspaces.get(txn, &key),
-                _ => Ok(None),
-            })?,
-        };
-        let own = path(place.sight.path.clone());
-        let also = known.map(|row| [vec![row.path], row.former_paths, row.aliases].concat()).unwrap_or_default();
-        let also = also.into_iter().map(path).filter(|other| other.is_absolute() && *other != own).collect();
-        Ok(Self { place, home: Home { path: own, also }, dry_run, host: None })
+        Ok(Self { place, home: home(place)?, dry_run, host: None })
     }
 
     /// The workspace as files name it.
@@ -267,7 +282,7 @@ impl<'a> Taking<'a> {
             why: trouble.code().to_owned(),
             root,
         };
-        self.ask(WorkspaceInput::Refuse(refused)).map(drop)
+        self.ask(WorkspaceInput::Refuse(Box::new(refused))).map(drop)
     }
 
     /// Has it done, by the daemon if there is one.
@@ -280,7 +295,9 @@ impl<'a> Taking<'a> {
         match self.host.insert(host) {
             Host::Daemon(client) => {
                 let wanted = match &input {
-                    WorkspaceInput::Refuse(refused) => WorkspaceRequest::Refuse(Box::new(RefusedJson::from(refused))),
+                    WorkspaceInput::Refuse(refused) => {
+                        WorkspaceRequest::Refuse(Box::new(RefusedJson::from(&**refused)))
+                    }
                     WorkspaceInput::TakeIn(piece) => WorkspaceRequest::TakeIn(Box::new(PieceJson::from(&**piece))),
                     _ => return Err(Trouble::new("failed", "not asked here", "")),
                 };

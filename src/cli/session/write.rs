@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::error::Trouble;
+use super::files;
 use super::find::{Found, Look};
 use super::place::Place;
 use super::{Conditions, Perhaps, Which, read, records};
@@ -284,7 +285,13 @@ fn branch(
 
 /// Goes on with a session; one of another directory is continued here as a fork, which is said.
 pub(super) fn resume(place: &Place, (which, any): (Perhaps, bool), pid: Option<u32>, json: bool) -> Told {
-    let mut target = perhaps(place, &which, any)?;
+    let mut target = match (perhaps(place, &which, any), which.session.as_deref()) {
+        (Err(missing), Some(text)) => {
+            let label = files::take_in(place, &files::find(place, text, missing)?)?;
+            here(place, &label)?
+        }
+        (target, _) => target?,
+    };
     let mut origin = None;
     if target.foreign {
         let done = branch(place, &target, (None, None, None))?;

@@ -27,6 +27,7 @@ pub use locate::{Located, Relations, ensure, locate, relations};
 pub(super) use locate::{free_key, happened, stored};
 pub(super) use purge::{go_on as go_on_purging, sweep as sweep_trash};
 pub use session::refused_as_given;
+pub(super) use take_in::sweep as sweep_intakes;
 
 /// Carries out an input about workspaces.
 pub(super) fn workspace(cx: &Cx<'_>, txn: &mut Write<'_>, input: &WorkspaceInput) -> Result<Applied> {

@@ -23,6 +23,8 @@ const STATES_MAX: usize = 10_000;
 const SAME_MAX: u32 = 1_000;
 /// What is taken in within this time is one event of the workspace.
 const ONE_EVENT: Millis = Millis::minutes(1);
+/// What no piece came of for so long is given up.
+const GIVEN_UP: Millis = Millis::minutes(24 * 60);
 
 /// Takes a piece in.
 pub(super) fn take_in(cx: &Cx<'_>, txn: &mut Write<'_>, piece: &TakeIn) -> Result<Applied> {
@@ -55,7 +57,7 @@ fn piece_in(cx: &Cx<'_>, txn: &mut Write<'_>, piece: &TakeIn) -> Outcome<TookIn>
     let intake = match intake {
         Some(intake) if goes_on(&intake) => Some(intake),
         Some(intake) => {
-            if !drop_piece(cx, txn, &owner, &intake)? {
+            if !drop_piece(cx, txn, (&owner, &intake), cx.policy.rows_per_input / 2)? {
                 return Ok(TookIn::More { upto: 0 });
             }
             None
@@ -80,6 +82,7 @@ fn piece_in(cx: &Cx<'_>, txn: &mut Write<'_>, piece: &TakeIn) -> Outcome<TookIn>
         revision: staged.row.revision,
         records: staged.row.records,
         messages: staged.row.messages,
+        at: cx.now.wall,
     };
     cx.db.intakes.put(txn, &owner, &intake)?;
     Ok(TookIn::More { upto: staged.row.records })
@@ -171,9 +174,21 @@ fn session(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<Option<Found>>
     Ok(row.map(|row| Found { workspace, id, row }))
 }
 
-/// Removes some of what came of a file that is another one by now; whether all of it is gone.
-fn drop_piece(cx: &Cx<'_>, txn: &mut Write<'_>, owner: &Digest, intake: &Intake) -> Result<bool> {
-    let limit = cx.policy.rows_per_input / 2;
+/// Removes some of what was given up; how many files it looked at.
+pub(in super::super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<usize> {
+    let end = cx.now.wall.minus(GIVEN_UP);
+    let all = cx.db.intakes.collect_range(txn, .., cx.policy.rows_per_input)?;
+    let Some((owner, mut intake)) = all.into_iter().find(|(_, intake)| intake.at < end) else { return Ok(0) };
+    if !drop_piece(cx, txn, (&owner, &intake), cx.policy.rows_per_input / 4)? {
+        // What is left of it is of no file: nothing goes on with it.
+        intake.digest = [0; 32];
+        cx.db.intakes.put(txn, &owner, &intake)?;
+    }
+    Ok(1)
+}
+
+/// Removes some of what came of a file that is another one by now, at most so many records; whether all of it is gone.
+fn drop_piece(cx: &Cx<'_>, txn: &mut Write<'_>, (owner, intake): (&Digest, &Intake), limit: usize) -> Result<bool> {
     let records = cx.db.records.collect_prefix(txn, &(intake.session, intake.revision), limit)?;
     for (key, _) in &records {
         cx.db.records.delete(txn, key)?;

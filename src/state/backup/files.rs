@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
 use super::{Error, Progress, Result, Step};
+use crate::state::error as state;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
@@ -17,6 +18,18 @@ const CHUNK: usize = 1 << 20;
 /// The file of a store in the directory `dir`.
 pub(super) fn store_file(dir: &Path) -> PathBuf {
     dir.join("data.mdb")
+}
+
+/// Whether a directory has the file of a store, whatever it is.
+pub(in crate::state) fn is_there(dir: &Path) -> bool {
+    exists(&store_file(dir))
+}
+
+/// Moves the file of a store that is complete and closed into a directory that has none; on disk when this returns.
+pub(in crate::state) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
+    let place = store_file(to);
+    std::fs::rename(store_file(from), &place).map_err(state::Error::io(&place))?;
+    File::open(to).and_then(|dir| dir.sync_all()).map_err(state::Error::io(to))
 }
 
 /// Size of a store's file. Looking at it opens nothing.

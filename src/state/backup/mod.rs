@@ -28,8 +28,8 @@ pub use error::{Error, Result};
 pub use manifest::Manifest;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
-pub(in crate::state) use files::{Part, hex};
-pub(in crate::state) use switch::{Target, put_in_place, remove_unfinished};
+pub(in crate::state) use files::{Part, hex, is_there, move_file};
+pub(in crate::state) use switch::{Target, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
 

@@ -102,7 +102,7 @@ impl Target {
 
     /// Where the next store is made.
     pub(in crate::state) fn next(&self) -> Result<Part> {
-        Part::create(self.data.join(NEXT))
+        Part::create(next(&self.data))
     }
 }
 
@@ -117,10 +117,15 @@ fn is_filled(dir: &Path) -> Result<bool> {
 /// Name of a store that is being made. Nothing under this name is ever the only copy of anything.
 const NEXT: &str = "store.next";
 
-/// Removes what a restore, an import or compacting left when it was interrupted. The caller holds the daemon's lock.
+/// Where the next store of a data directory is made.
+pub(in crate::state) fn next(data: &Path) -> PathBuf {
+    data.join(NEXT)
+}
+
+/// Removes what a restore, an import, compacting or making a store left when it was interrupted. The caller holds the daemon's lock.
 pub(in crate::state) fn remove_unfinished(data: &Path) {
     // What cannot be removed takes up space and does no harm.
-    drop(files::leave_room(&data.join(NEXT)));
+    drop(files::leave_room(&next(data)));
 }
 
 /// Restores a backup; no daemon runs.

@@ -25,6 +25,65 @@ fn a_store_is_made_once_and_counts_its_runs() {
     assert_eq!(store.begin_run().unwrap(), 3);
 }
 
+/// What a death leaves while the store is made for the first time: every state that is on disk in turn, with its file
+/// cut off at many places, is no store to readers, or an empty one, and is a store after the next start.
+#[test]
+fn a_death_while_the_store_is_made_leaves_no_half_of_it() {
+    let whole = {
+        let (dir, store) = store();
+        drop(store);
+        std::fs::read(dir.path().join("store").join("data.mdb")).unwrap()
+    };
+    let cuts = [0, 1, 16, 40, 136, 4095, 4096, 4097, 8191, 8192, 8193, 12_288, whole.len() / 2, whole.len() - 1];
+    let mut states: Vec<Vec<(&str, Option<&[u8]>)>> = vec![
+        vec![],
+        vec![("hearth.lock", Some(b""))],
+        vec![("hearth.lock", Some(b"12")), ("store", None)],
+        vec![("store", None), ("store.next", None)],
+        vec![("store", None), ("store.next", None), ("store.next/lock.mdb", Some(b"half"))],
+        vec![("store", None), ("store/data.mdb", Some(&whole)), ("store.next", None)],
+        vec![
+            ("store", None),
+            ("store/data.mdb", Some(&whole)),
+            ("store.next", None),
+            ("store.next/lock.mdb", Some(b"")),
+        ],
+        vec![("store", None), ("store/data.mdb", Some(&whole)), ("store/reserve", Some(b"ha"))],
+        // Of a program that made the file in its place.
+        vec![("store", None), ("store/data.mdb", Some(b"")), ("store/lock.mdb", Some(b""))],
+        vec![("store", None), ("store/lock.mdb", Some(b""))],
+    ];
+    for cut in cuts.into_iter().chain([whole.len()]) {
+        states.push(vec![("store", None), ("store.next", None), ("store.next/data.mdb", Some(&whole[..cut]))]);
+    }
+    for state in states {
+        let dir = tempfile::tempdir().unwrap();
+        let shown: Vec<_> = state.iter().map(|(name, bytes)| (*name, bytes.map(<[u8]>::len))).collect();
+        for (name, bytes) in &state {
+            match bytes {
+                None => std::fs::create_dir(dir.path().join(name)).unwrap(),
+                Some(bytes) => std::fs::write(dir.path().join(name), bytes).unwrap(),
+            }
+        }
+        let complete = state.iter().any(|(name, bytes)| *name == "store/data.mdb" && *bytes == Some(&whole));
+        if complete {
+            Reader::open(dir.path()).unwrap();
+        } else if !state.iter().any(|(name, _)| *name == "store/data.mdb") {
+            let read = Reader::open(dir.path());
+            assert!(matches!(read, Err(Error::NoStore { .. })), "{shown:?}: {read:?}");
+        }
+        let store = Store::open(dir.path(), small()).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
+        let (found, meta) = store
+            .read(|db, txn| Ok::<_, Error>((crate::state::check::check(db, txn)?, db.meta.require(txn, &())?)))
+            .unwrap();
+        assert_eq!((found.len(), meta.install, store.begin_run().unwrap()), (0, 0x00c0_ffee, 1), "{shown:?}");
+        assert!(store.has_reserve(), "{shown:?}");
+        assert!(!dir.path().join("store.next").exists(), "{shown:?}");
+        drop(store);
+        Reader::open(dir.path()).unwrap();
+    }
+}
+
 #[test]
 fn the_second_writer_is_told_who_the_first_is() {
     let (dir, _store) = store();

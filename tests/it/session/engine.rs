@@ -7,10 +7,11 @@ use hearth::model::content::RawJson;
 use hearth::model::id::SessionId;
 use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use hearth::model::report::Reply;
-use hearth::model::session::{Session, SessionLabel};
+use hearth::model::session::{Session, SessionLabel, SessionSource};
 use hearth::model::session_command::{
     CompactSession, ForkSession, Guard, Home, NewSession, SessionCommand, SessionDone, SessionRefusal,
 };
+use hearth::model::take_in::{FileState, SessionHead, TakeIn};
 use hearth::model::workspace::{WorkspaceInput, WorkspaceSight};
 use hearth::model::{Input, Millis, Timestamp};
 use hearth::state::check::check_in_parts;
@@ -93,6 +94,63 @@ fn the_order_is_that_of_changes_and_no_clock_pins_it() {
     });
     assert!(back.updated.millis() > now, "{}", back.updated);
     sound(&world);
+}
+
+/// The first piece of a file; which digest the file has.
+fn piece(digest: u8, after: u64, records: usize, last: bool) -> Input {
+    let source = SessionSource {
+        path: b"/p/.claw/sessions/a.jsonl".to_vec(),
+        id: None,
+        from_name: false,
+        root: None,
+        torn_tail: None,
+        extra: None,
+    };
+    let at = Timestamp::from_millis(5);
+    let head = SessionHead {
+        label: SessionLabel::new("a").unwrap(),
+        model: None,
+        created: at,
+        updated: at,
+        parent: None,
+        compaction: None,
+        source,
+    };
+    let file = FileState { path: head.source.path.clone(), digest: [digest; 32], older: None };
+    let records = (0..records).map(|number| record(&format!("m{number}"), SpeakerRole::User)).collect();
+    let piece = TakeIn { sight: sight("/p"), file, head, after, records, last };
+    Input::Workspace(Box::new(WorkspaceInput::TakeIn(Box::new(piece))))
+}
+
+#[test]
+fn a_file_of_which_only_some_pieces_came_goes_after_a_day_in_slices() {
+    let mut world = World::new();
+    world.put(piece(7, 0, 400, false));
+    world.pass(Millis::minutes(23 * 60));
+    world.sweep();
+    let left = |world: &World| world.read(|db, txn| Ok((db.intakes.len(txn)?, db.records.len(txn)?)));
+    assert_eq!(left(&world), (1, 400), "its time is not over");
+    world.pass(Millis::minutes(2 * 60));
+    world.sweep();
+    let (files, records) = left(&world);
+    assert!(files == 1 && (1..400).contains(&records), "{files} {records}");
+    sound(&world);
+    // Nothing goes on with what is half gone: the same file begins anew.
+    world.put(piece(7, 400, 1, true));
+    assert_eq!(world.read(|db, txn| db.sessions_by_id.len(txn)), 0);
+    for _ in 0..4 {
+        world.put(piece(7, 0, 3, true));
+    }
+    assert_eq!((left(&world), world.read(|db, txn| db.sessions_by_id.len(txn))), ((0, 3), 1));
+    sound(&world);
+    // One of which nobody hears again is gone altogether.
+    world.put(piece(8, 0, 400, false));
+    world.pass(Millis::days(2));
+    for _ in 0..4 {
+        world.sweep();
+        sound(&world);
+    }
+    assert_eq!(left(&world), (0, 3));
 }
 
 #[test]

@@ -180,6 +180,7 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         revision: 0,
         records: 1,
         messages: 0,
+        at: at(3),
     };
     let record = SessionRecord { at: at(3), body: RecordBody::Prompt("ping".to_owned()), extra: None };
     db.records.put(txn, &(intake.session, 0, 1), &record)?;

@@ -1,0 +1,186 @@
+//! Session files of claw that were not taken in yet: they are seen beside the sessions of the store, under the same rules as
+//! when they are taken in. Looking at them changes nothing.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::error::Trouble;
+use super::find::Look;
+use super::place::Place;
+use super::shape::{self, RecordJson, SessionJson, Surroundings};
+use super::taking::{Taking, home};
+use crate::cli::Failure;
+use crate::contracts::claw::{self, Part, SessionFile, Unfit};
+use crate::model::session::SessionLabel;
+use crate::model::session_ref::Reference;
+use crate::model::take_in::FileSession;
+use crate::model::workspace::Fingerprint;
+use crate::state::{Digest, Text};
+
+/// Files that are read at one look.
+const FILES_MAX: usize = 1_000;
+
+/// A file that may be taken in.
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    pub(super) session: FileSession,
+}
+
+/// What lies beside the store.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// Files that may be taken in, each with an id of its own.
+    pub(super) files: Vec<File>,
+    /// Those that may not, by the names of their files.
+    refused: Vec<(String, claw::Trouble)>,
+    /// Those whose id another session has.
+    same: usize,
+    /// Those that were not looked at.
+    more: usize,
+}
+
+impl Beside {
+    /// Looks for files in the directory.
+    pub(super) fn look(place: &Place) -> Result<Self, Trouble> {
+        let home = home(place)?;
+        let found = claw::find(&home, None).map_err(Failure::from)?;
+        let mut paths: Vec<PathBuf> =
+            found.files.into_iter().filter(|file| file.part == Part::Current).map(|file| file.path).collect();
+        if paths.is_empty() {
+            return Ok(Self::default());
+        }
+        let taken = known(place, &paths)?;
+        paths.retain(|path| !taken.contains(path));
+        let mut beside = Self { more: paths.len().saturating_sub(FILES_MAX), ..Self::default() };
+        for path in paths.into_iter().take(FILES_MAX) {
+            match claw::read(&path, &home).and_then(|SessionFile { path, session, .. }| Ok((path, session?))) {
+                Ok((path, session)) => beside.add(place, File { path, session })?,
+                Err(claw::Trouble::Missing(_)) => {}
+                Err(trouble) => beside.refused.push((stem(&path), trouble)),
+            }
+        }
+        beside.files.sort_by_key(|file| std::cmp::Reverse(file.session.head.updated));
+        Ok(beside)
+    }
+
+    /// An id that is shown leads to what it is shown for: the store's own go first, then those of the partition.
+    fn add(&mut self, place: &Place, file: File) -> Result<(), Trouble> {
+        let label = &file.session.head.label;
+        if self.files.iter().any(|known| known.session.head.label == *label) || has(place, label)? {
+            self.same = self.same.saturating_add(1);
+        } else {
+            self.files.push(file);
+        }
+        Ok(())
+    }
+
+    /// What people should know of files that are not shown.
+    pub(super) fn note(&self) -> Option<String> {
+        let each: Vec<String> = self.refused().iter().map(|(why, count)| format!("{count} {why}")).collect();
+        let each = each.join(", ");
+        (!each.is_empty()).then(|| {
+            format!("session files that are not shown: {each}; `hearth import claw DIR --dry-run` says why for each")
+        })
+    }
+
+    /// The files by why they are not shown.
+    pub(super) fn refused(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, trouble) in &self.refused {
+            let count: &mut usize = counts.entry(trouble.code()).or_default();
+            *count = count.saturating_add(1);
+        }
+        counts.extend([("id_taken", self.same), ("not_looked_at", self.more)].into_iter().filter(|(_, n)| *n > 0));
+        counts
+    }
+}
+
+/// The file that a reference means where the store has nothing of that id; `missing` where there is none.
+pub(super) fn find(place: &Place, text: &str, missing: Trouble) -> Result<File, Trouble> {
+    let Reference::Label(label) = Reference::read(text) else { return Err(missing) };
+    if missing.kind != "session_not_found" {
+        return Err(missing);
+    }
+    let Beside { mut files, refused, .. } = Beside::look(place)?;
+    let by_id = files.iter().position(|file| file.session.head.label == label);
+    let at = by_id.or_else(|| files.iter().position(|file| stem(&file.path) == label.as_str()));
+    if let Some(at) = at {
+        return Ok(files.swap_remove(at));
+    }
+    match refused.into_iter().find(|(stem, _)| stem == label.as_str()) {
+        Some((_, why)) => Err(told(place, &label, &why)),
+        None => Err(missing),
+    }
+}
+
+/// Takes a file in; the id of its session.
+pub(super) fn take_in(place: &Place, file: &File) -> Result<String, Trouble> {
+    Taking::new(place, false)?.take(&file.path)?.session()
+}
+
+/// A file as a session for programs. The store has no key for it.
+pub(super) fn shape(file: &File, around: &Surroundings) -> SessionJson {
+    shape::file_session((&file.session, &file.path), around)
+}
+
+/// The newest records of a file, at most so many.
+pub(super) fn records(file: File, limit: usize) -> Vec<RecordJson> {
+    let skip = file.session.records.len().saturating_sub(limit);
+    let numbered = (1..).zip(file.session.records).skip(skip);
+    numbered.map(|(number, row)| shape::record(number, row)).collect()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Files that became sessions which are still there.
+fn known(place: &Place, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
+    let Some(reader) = place.reader()? else { return Ok(Vec::new()) };
+    reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let mut known = Vec::new();
+        for path in paths {
+            let states = db.imported.collect_prefix(txn, &Digest::of(path.as_os_str().as_bytes()), usize::MAX)?;
+            for id in states.into_iter().filter_map(|(_, state)| state.outcome.ok()) {
+                if db.sessions_by_id.get(txn, &id)?.is_some_and(|of| look.workspace() == Some(of)) {
+                    known.push(path.clone());
+                    break;
+                }
+            }
+        }
+        Ok(known)
+    })
+}
+
+/// Whether the store has a session of that id here.
+fn has(place: &Place, label: &SessionLabel) -> Result<bool, Trouble> {
+    let Some(reader) = place.reader()? else { return Ok(false) };
+    reader.read(|db, txn| {
+        let look = Look::new(place, db, txn)?;
+        let Some((fingerprint, discriminator)) = look.workspace() else { return Ok(false) };
+        let Ok(text) = Text::new(label.as_str()) else { return Ok(false) };
+        Ok(db.session_labels.contains(txn, &(fingerprint, discriminator, text))?)
+    })
+}
+
+/// Why a file is not a session here, before anything was done.
+fn told(place: &Place, label: &SessionLabel, why: &claw::Trouble) -> Trouble {
+    let fingerprint = |path: &Path| Fingerprint::of_path(path.as_os_str().as_bytes()).to_string();
+    let hint = "`hearth import claw DIR --dry-run` tells of every file what would become of it";
+    let mut trouble = Trouble::new(why.code(), why.to_string(), hint).with("session_id", label.as_str());
+    if let claw::Trouble::Unfit(unfit) = why {
+        if let Unfit::Mismatch { expected, actual } = &**unfit {
+            trouble = trouble
+                .with("expected_workspace_root", expected.to_string_lossy())
+                .with("expected_fingerprint", fingerprint(expected))
+                .with("actual_workspace_root", actual.to_string_lossy())
+                .with("actual_fingerprint", fingerprint(actual));
+        }
+    }
+    if let claw::Trouble::Damaged { damage: claw::Damage::Record { line, recoverable, .. }, .. } = why {
+        trouble = trouble.with("line", *line).with("recoverable_records", *recoverable);
+    }
+    place.about(trouble.with("requested", label.as_str()).with("branch", "id"), None, 0)
+}
