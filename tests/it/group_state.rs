@@ -424,17 +424,6 @@ proptest! {
 }
 
 #[test]
-fn a_file_from_its_first_look_to_its_export() {
-    let mut shared = Shared::new();
-    shared.file = Some(AS_PYTHON_MAY.to_owned());
-    shared.world.begin_script();
-    shared.look(3);
-    shared.mute("t2", Some("1"));
-    shared.look(3);
-    shared.world.check("state_import");
-}
-
-#[test]
 fn of_a_long_list_of_ids_the_newest_are_kept_and_shown() {
     let mut shared = Shared::with(&json!({"schema_version": 1}));
     shared.look(3);

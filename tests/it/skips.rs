@@ -324,17 +324,6 @@ fn skips_go_with_their_agent_once_everything_is_told() {
     assert_eq!((states(&world), world.outside.skips[&A].len()), (vec![], 0));
 }
 
-#[test]
-fn one_skip_from_its_file_to_its_answer() {
-    let mut world = working();
-    world.begin_script();
-    put(&mut world, vec![report(1, SkipKind::Policy)]);
-    end_turn(&mut world);
-    world.put(Input::Decide(Matter::Skip(SkipId::new(1)), "leave".to_owned()));
-    world.settle();
-    world.check("skip_life");
-}
-
 fn summary(fields: &Value) -> String {
     let mut all = json!({
         "schema_version": 1, "skill": SKILL, "step": "tier 3", "reason": "no answer", "items": ["cfp-1"],
