@@ -89,7 +89,10 @@ pub(super) fn state_files(db: &Tables, txn: &Read<'_>) -> Result<Vec<StateFiles>
         }
         if let Some(copy) = file.quarantined.last() {
             let what = format!("session-state.json of agent {agent} could not be read, and was kept as {copy}");
-            let mend = format!("look at groups/{agent}/{copy}; what Hearth knew of the fields is in the file again");
+            let mend = format!(
+                "look at groups/{agent}/{copy}, and remove it when it is not needed any more; what Hearth knew of the fields \
+                 is in the file again"
+            );
             found.push(StateFiles { found: what, mend });
         }
     }

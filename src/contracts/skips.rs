@@ -119,22 +119,30 @@ pub fn is_known(paths: &Paths, folder: &Folder, skill: &str) -> Result<bool, Err
 pub fn remove(paths: &Paths, folder: &Folder, (skill, wanted): (&str, &BlobId)) -> Result<(), Error> {
     let Some(group) = memory::find(&paths.groups(), folder)? else { return Ok(()) };
     let name = file_name(skill);
+    // Whatever is written under the name from here on is another report: what is removed was taken away from there first.
+    let aside = format!(".{name}.removed.tmp");
+    if group.kind(aside.as_ref())? == Kind::File {
+        end(&group, (&name, &aside), wanted)?; // whoever took it away was killed
+    }
     if !is_file(&group, &name, wanted)? {
         return Ok(());
     }
-    // Whatever is written under the name from here on is another report: what is removed was taken away from there first.
-    let aside = format!(".{name}.{}.tmp", std::process::id());
     if !group.rename_to_free(&name, &aside)? {
         group.remove(aside.as_ref())?;
         if !group.rename_to_free(&name, &aside)? {
             return Ok(());
         }
     }
-    if is_file(&group, &aside, wanted)? {
+    end(&group, (&name, &aside), wanted)
+}
+
+/// Removes what was taken away if it is what was wanted, else puts it back.
+fn end(group: &Dir, (name, aside): (&str, &str), wanted: &BlobId) -> Result<(), Error> {
+    if is_file(group, aside, wanted)? {
         return group.remove(aside.as_ref());
     }
-    if !group.rename_to_free(&aside, &name)? {
-        tracing::warn!(agent = %folder, aside, "a skip summary was written over twice while it was removed; it is kept aside");
+    if !group.rename_to_free(aside, name)? {
+        tracing::warn!(aside, "a skip summary was written over twice while it was removed; it is kept aside");
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ const LOCK_MAX: Millis = Millis::seconds(5);
 /// Time after which a file that made trouble is tried again.
 const AGAIN: Millis = Millis::seconds(15);
 /// Ids that are taken in at once.
-const IDS_AT_ONCE: usize = 400;
+const IDS_AT_ONCE: usize = 250;
 
 /// Where the daemon says that there may be something to do.
 #[derive(Clone)]
@@ -296,6 +296,10 @@ impl Desk {
 
     fn look_into(&mut self, agent: AgentId, folder: &Folder, row: Option<&StateFile>) -> Result<Done, Fault> {
         let Some(place) = Place::find(&self.around.paths, folder)? else { return Ok(Done::Settled(None)) };
+        let gone = row.map_or(Ok(Vec::new()), |row| place.gone(&row.quarantined))?;
+        if !gone.is_empty() {
+            self.ask(agent, GroupInput::CopiesGone(gone));
+        }
         let stamp = place.stamp()?;
         let dirty = row.is_some_and(|row| row.dirty);
         if !dirty && (self.settled.get(&agent) == Some(&stamp) || row.is_none() && stamp.is_none()) {

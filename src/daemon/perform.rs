@@ -84,7 +84,9 @@ impl World {
             Effect::Release(session, files) => self.mailroom.give(session, Job::Release(session, files)),
             Effect::Unneeded(files) => self.removals.forget(files),
             Effect::LookForSkips(agent, folder, after) => self.skips.look(agent, folder, after),
-            Effect::RemoveSkip { folder, skill, digest } => self.skips.remove(folder, skill, digest),
+            Effect::RemoveSkip { agent, id, folder, skill, digest } => {
+                self.skips.remove((agent, id), folder, (skill, digest));
+            }
             Effect::ShareState(agent) => self.groups.share(agent),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
         }

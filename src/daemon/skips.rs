@@ -14,14 +14,14 @@ use crate::engine::commit::Engine;
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;
 use crate::model::group::GroupInput;
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::{AgentId, SessionId, SkipId};
 use crate::model::input::Input;
 use crate::model::skip::SkipLook;
 
 /// One thing to do.
 enum Job {
     Look(AgentId, Folder, Option<SessionId>),
-    Remove { folder: Folder, skill: String, digest: BlobId },
+    Remove { whose: (AgentId, SkipId), folder: Folder, skill: String, digest: BlobId },
 }
 
 /// Where such work is handed in.
@@ -39,6 +39,8 @@ struct Desk {
     waiting: Arc<Mutex<HashSet<AgentId>>>,
     /// What was said of files that are left alone, by folder and skill.
     told: HashMap<(Folder, String), String>,
+    /// Files that were to be removed and could not be, by folder and skill. It is tried again.
+    stuck: HashSet<(Folder, String)>,
 }
 
 impl Skips {
@@ -56,6 +58,7 @@ impl Skips {
             engine: Arc::clone(engine),
             waiting: Arc::clone(&waiting),
             told: HashMap::new(),
+            stuck: HashSet::new(),
         };
         let stop = Arc::clone(stop);
         let work = move || {
@@ -75,8 +78,8 @@ impl Skips {
     }
 
     /// Removes a summary soon.
-    pub(super) fn remove(&self, folder: Folder, skill: String, digest: BlobId) {
-        self.give(Job::Remove { folder, skill, digest });
+    pub(super) fn remove(&self, whose: (AgentId, SkipId), folder: Folder, (skill, digest): (String, BlobId)) {
+        self.give(Job::Remove { whose, folder, skill, digest });
     }
 
     fn give(&self, job: Job) {
@@ -95,12 +98,7 @@ impl Desk {
                     }
                     self.look(agent, folder, after);
                 }
-                Job::Remove { folder, skill, digest } => {
-                    crash::point("skip-told");
-                    if let Err(error) = skips::remove(&self.paths, &folder, (&skill, &digest)) {
-                        tracing::warn!(agent = %folder, skill, %error, "a skip summary that was told of stays");
-                    }
-                }
+                Job::Remove { whose, folder, skill, digest } => self.remove(whose, (folder, skill), &digest),
             }
         }
     }
@@ -122,6 +120,24 @@ impl Desk {
         crash::point("skip-found");
         let look = SkipLook { after, found: found.skips, complete: !found.cut };
         self.inbox.push(Item::of(Input::Group(agent, GroupInput::Skips(look))));
+    }
+
+    /// Removes a file that nobody needs any more. One that stays is complained of once, and tried again by the next sweep.
+    fn remove(&mut self, (agent, id): (AgentId, SkipId), key: (Folder, String), digest: &BlobId) {
+        crash::point("skip-told");
+        match skips::remove(&self.paths, &key.0, (&key.1, digest)) {
+            Ok(()) => {
+                self.stuck.remove(&key);
+                crash::point("skip-removed");
+                self.inbox.push(Item::of(Input::Group(agent, GroupInput::SkipGone(id))));
+            }
+            Err(error) => {
+                if !self.stuck.contains(&key) {
+                    tracing::warn!(agent = %key.0, skill = key.1, %error, "a skip summary that was told of stays");
+                    self.stuck.insert(key);
+                }
+            }
+        }
     }
 
     /// Says once what is wrong with a file that is left alone; `hearth skips lint` says it whenever it is asked.

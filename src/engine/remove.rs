@@ -1,7 +1,7 @@
 //! Removal and other work that is too large for one transaction: it goes on in further inputs, and every start and sweep
 //! resumes it.
 
-use super::{Applied, Cx, Result, context, messages, schedule, sessions, workspaces};
+use super::{Applied, Cx, Result, context, group, messages, schedule, sessions, skips, workspaces};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::input::Continuation;
@@ -20,7 +20,7 @@ pub(super) fn go_on(cx: &Cx<'_>, txn: &mut Write<'_>, rest: Continuation) -> Res
     Ok(Applied::done(effects))
 }
 
-/// Resumes the removal of agents that still have sessions that can be found.
+/// Resumes the removal of agents of which something is left that can be found.
 pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     if cx.db.agents.len(txn)? == cx.db.agents_by_folder.len(txn)? {
         return Ok(()); // none was ever removed
@@ -37,7 +37,9 @@ pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>
 fn is_left(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
     Ok(cx.db.sessions_by_route.first_in(txn, &agent)?.is_some()
         || cx.db.maintenance_sessions.contains(txn, &agent)?
-        || cx.db.tasks_by_agent.first_in(txn, &agent)?.is_some())
+        || cx.db.tasks_by_agent.first_in(txn, &agent)?.is_some()
+        || skips::is_left(cx, txn, agent)?
+        || group::is_left(cx, txn, agent)?)
 }
 
 /// The sessions of an agent by which they are found, some of them.
@@ -53,7 +55,10 @@ fn sessions_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<(Opti
 fn drop_messages(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
     let limit = cx.policy.rows_per_input / 8; // a message is up to five rows
     let mut left = limit;
-    if !schedule::forget_agent(cx, txn, agent)? {
+    if !schedule::forget_agent(cx, txn, agent)?
+        || !skips::forget_agent(cx, txn, agent, effects)?
+        || !group::forget_agent(cx, txn, agent)?
+    {
         effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
-use crate::model::id::{BodyId, MessageId, OutboundId, SessionId, TaskId};
+use crate::model::id::{BodyId, MessageId, OutboundId, SessionId, SkipId, TaskId};
 use crate::model::message::{Body, Message, MessageState, Seen};
 use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
@@ -77,7 +77,7 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some of one kind; how many.
 type Part = fn(&Cx<'_>, &mut Write<'_>, &Retention, &mut Vec<Effect>) -> Result<usize>;
 
-const PARTS: [(&str, Part); 12] = [
+const PARTS: [(&str, Part); 13] = [
     ("journal entries", journal),
     ("refusals", drops),
     ("decisions", decisions),
@@ -90,6 +90,7 @@ const PARTS: [(&str, Part); 12] = [
     ("remembered ids", seen),
     ("sessions in the trash", trash),
     ("files that were given up", given_up),
+    ("skips", skips),
 ];
 
 fn journal(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
@@ -107,6 +108,24 @@ fn journal(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<
         }
     }
     Ok(cx.policy.retention_rows)
+}
+
+/// What became of skips. A question that nobody has answered stays.
+fn skips(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, _: &mut Vec<Effect>) -> Result<usize> {
+    let Some(end) = retention.journal().until(cx.now.wall) else { return Ok(0) };
+    let mut walk = Walk::resume(cx, txn, "skips", Again::Daily)?;
+    let mut done = 0;
+    while let Some((id, skip)) =
+        walk.next(cx.policy.retention_rows, |at| readable(cx.db.skips.after(txn, &SkipId::new(at))))?
+    {
+        if skip.taken >= end {
+            break;
+        }
+        done += usize::from(super::skips::forget_old(cx, txn, (id, &skip), end)?);
+        walk.pass(id.number());
+    }
+    walk.note(cx, txn)?;
+    Ok(done)
 }
 
 /// Sessions of workspaces that were in the trash for long enough.

@@ -7,7 +7,7 @@ use super::address::{Address, ChannelName, UserId};
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::{AgentSettings, Folder, ProviderKind};
-use super::id::{AgentId, MessageId, OutboundId, SessionId};
+use super::id::{AgentId, MessageId, OutboundId, SessionId, SkipId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
@@ -47,9 +47,13 @@ pub enum Effect {
     Unneeded(Vec<BlobId>),
     /// Look for skip summaries in an agent's folder, after a turn of this session if that is why.
     LookForSkips(AgentId, Folder, Option<SessionId>),
-    /// Remove the summary of a skill from an agent's folder if its file still has this digest.
+    /// Remove the summary of a skill from an agent's folder if its file still has this digest, and say so.
     RemoveSkip {
         /// Whose.
+        agent: AgentId,
+        /// Which.
+        id: SkipId,
+        /// Where.
         folder: Folder,
         /// Of which skill.
         skill: String,

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::content::{BlobId, RawJson};
+use super::id::SkipId;
 use super::skip::SkipLook;
 use super::time::Timestamp;
 
@@ -21,7 +22,7 @@ pub struct StateFile {
     pub dirty: bool,
     /// Why it is left alone, if it is.
     pub trouble: Option<StateTrouble>,
-    /// Copies of files that nobody could read, by name, the newest last.
+    /// Copies of files that nobody could read, by name, the newest last, until somebody removes them.
     pub quarantined: Vec<String>,
     /// Last position given to a field or an id.
     pub last_position: u64,
@@ -181,10 +182,14 @@ pub enum GroupInput {
     StateWritten(BlobId),
     /// The file cannot be read, written or locked now.
     StateTrouble(StateTrouble),
+    /// Copies of files that nobody could read are not there any more: whoever needed them has seen them.
+    CopiesGone(Vec<String>),
     /// Somebody at Hearth's side changes a field.
     StateChange(StateChange),
     /// Somebody looked for skip summaries.
     Skips(SkipLook),
+    /// The file of a skip, which had to go, is gone.
+    SkipGone(SkipId),
 }
 
 /// A session-state file that was read.

@@ -105,6 +105,10 @@ pub enum SkipFile {
     There,
     /// Another one was written over it before people were told: the store has the only copy.
     Replaced,
+    /// Still under its name, although nobody needs it any more: it has to go.
+    Left,
+    /// Gone.
+    Gone,
 }
 
 /// What became of a skip.

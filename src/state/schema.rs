@@ -197,6 +197,8 @@ tables! {
     index skips_by_file: (AgentId, Text, SkipId) => ();
     /// Skips of a skill in the order in which they were taken in.
     index skips_by_skill: (AgentId, Text, SkipId) => ();
+    /// Skips whose files have to go, by agent.
+    index skips_left: (AgentId, SkipId) => ();
     /// Skips of which people are being told, by the message.
     index skips_sent: OutboundId => SkipId;
     /// Threads in which an agent goes on listening, by agent, channel, chat and thread.

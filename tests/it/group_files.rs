@@ -107,11 +107,20 @@ fn trouble_is_named_and_nothing_is_wiped() {
     let shared =
         wait_for("a broken file to be noticed", || Some(state(&host)).filter(|s| s["trouble"] == "unreadable"));
     let copy = shared["quarantined"][0].as_str().unwrap().to_owned();
-    assert_eq!(std::fs::read_to_string(folder(&host).join(copy)).unwrap(), "{\"mood\": ");
+    let copy = folder(&host).join(copy);
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), "{\"mood\": ");
+    assert!(host.done(&["status", "--json"], b"").contains("was kept as"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"mood\": ", "there is nothing to replace it with");
     assert!(
         std::fs::metadata(path.with_file_name("session-state.json.lock")).unwrap().permissions().mode() & 0o600 > 0
     );
+    host.stop();
+    // Whoever has removed the copy needs to hear of it no more.
+    std::fs::remove_file(copy).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    host.start();
+    wait_for("the copy to be forgotten", || (state(&host)["quarantined"] == json!([])).then_some(()));
+    assert!(!host.done(&["status", "--json"], b"").contains("was kept as"));
     host.stop();
     host.check();
 }

@@ -422,3 +422,88 @@ proptest! {
         shared.world.assert_sound();
     }
 }
+
+#[test]
+fn of_a_long_list_of_ids_the_newest_are_kept_and_shown() {
+    let mut shared = Shared::with(&json!({"schema_version": 1}));
+    shared.look(3);
+    let ids: Vec<String> = (0..12_000).map(|number| format!("\"id{number}\"")).collect();
+    shared.foreign(|file| file["seen_email_ids"] = ids.iter().map(|id| Value::from(id.trim_matches('"'))).collect());
+    // As the daemon hands them over: in parts, the last one with the fields.
+    let parts: Vec<_> = ids.chunks(250).collect();
+    let (last, before) = parts.split_last().unwrap();
+    for part in before {
+        shared.group(GroupInput::StateChange(StateChange::See(part.to_vec())));
+        assert!(shared.world.read(|db, txn| db.seen_ids.len(txn)) <= 5_000);
+    }
+    let mut read = shared.content();
+    if let StateContent::Fields(fields) = &mut read.content {
+        fields.new_ids = last.to_vec();
+    }
+    let Reply::State(Some(export)) = shared.group(GroupInput::StateRead(read)) else { panic!() };
+    shared.file = Some(export.text);
+    shared.group(GroupInput::StateWritten(export.digest));
+    let shown = shared.json()["seen_email_ids"].as_array().unwrap().clone();
+    assert_eq!((shown.len(), &shown[0], &shown[4_999]), (5_000, &json!("id7000"), &json!("id11999")));
+    assert_eq!(shared.world.read(|db, txn| db.seen_ids.len(txn)), 5_000);
+}
+
+#[test]
+fn the_state_of_a_removed_agent_goes() {
+    let mut shared = Shared::with(&full());
+    shared.foreign(|file| {
+        file["pending_response"] = json!({"message_id": "m", "preview": "p"});
+        file["seen_email_ids"] = (0..2_000).map(|number| Value::from(format!("id{number}"))).collect();
+    });
+    shared.look(3);
+    shared.mute("t2", Some("1"));
+    let folder = shared.world.read(|db, txn| db.agents.require(txn, &AGENT)).folder;
+    shared.world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
+    shared.world.settle();
+    let left = shared.world.read(|db, txn| {
+        let fields = db.state_files.len(txn)? + db.state_files_dirty.len(txn)? + db.state_fields.len(txn)?;
+        let ids = db.seen_ids.len(txn)? + db.seen_ids_by_position.len(txn)? + db.state_mutes.len(txn)?;
+        Ok(fields + ids + db.pending_responses.len(txn)? + db.pending_responses_due.len(txn)?)
+    });
+    assert_eq!(left, 0);
+    shared.look(1);
+    assert_eq!(shared.world.read(|db, txn| db.state_files.len(txn)), 0, "nobody looks at it any more");
+}
+
+#[test]
+fn copies_that_are_gone_are_forgotten() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    for broken in ["{", "["] {
+        shared.file = Some(broken.to_owned());
+        shared.look(3);
+    }
+    let copies = shared.row().quarantined;
+    assert_eq!(copies.len(), 2);
+    shared.group(GroupInput::CopiesGone(vec![copies[0].clone(), "another".to_owned()]));
+    assert_eq!(shared.row().quarantined, copies[1..]);
+}
+
+#[test]
+fn a_clock_that_has_just_jumped_ahead_makes_nothing_old() {
+    const DAY: i64 = 24 * 60 * 60_000;
+    let mut shared = Shared::with(&full());
+    shared.foreign(|file| file["pending_response"] = json!({"message_id": "m"}));
+    shared.look(3);
+    let left =
+        |shared: &Shared| shared.world.read(|db, txn| Ok((db.seen_ids.len(txn)?, db.pending_responses_due.len(txn)?)));
+    let waits = |shared: &Shared| {
+        let row = shared.world.read(|db, txn| Ok(db.pending_responses.iter(txn)?.next().unwrap()?.1));
+        row.state == hearth::model::group::PendingState::Waiting
+    };
+    shared.world.step_clock(1_000 * DAY);
+    shared.foreign(|file| file["mood"] = json!(2));
+    shared.look(3);
+    shared.world.sweep();
+    assert_eq!((left(&shared), waits(&shared)), ((2, 1), true));
+    shared.world.pass(Millis::minutes(61));
+    shared.foreign(|file| file["mood"] = json!(3));
+    shared.look(3);
+    shared.world.sweep();
+    assert_eq!((left(&shared).0, waits(&shared)), (0, false));
+}

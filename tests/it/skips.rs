@@ -4,11 +4,12 @@ use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::card::{Button, Matter};
 use hearth::model::content::BlobId;
 use hearth::model::delivery::{Act, DeliveryResult};
+use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, SkipId};
 use hearth::model::input::{Input, Press};
 use hearth::model::report::Reply;
 use hearth::model::skip::{
-    FoundSkip, SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary, SkipTrouble,
+    FoundSkip, SkipAnswer, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipStep, SkipSummary, SkipTrouble,
 };
 use hearth::model::{Millis, Timestamp};
 use serde_json::{Value, json};
@@ -39,8 +40,8 @@ fn working() -> World {
 
 fn look(world: &mut World) {
     let found = world.outside.skips.entry(A).or_default().clone();
-    let look = hearth::model::skip::SkipLook { after: None, found, complete: true };
-    world.put(Input::Group(A, hearth::model::group::GroupInput::Skips(look)));
+    let look = SkipLook { after: None, found, complete: true };
+    world.put(Input::Group(A, GroupInput::Skips(look)));
     world.settle();
 }
 
@@ -239,17 +240,88 @@ fn with_every_effect_lost_sweeps_still_tell() {
     put(&mut world, vec![report(1, SkipKind::Policy)]);
     let input = world.outside.write(S, vec![end(2, 1, vec![])]);
     world.put_alone(input);
-    for _ in 0..4 {
+    let sweep_alone = |world: &mut World| {
         world.pass(Millis::minutes(2));
         let observations = world.outside.observations();
         world.put(Input::Sweep(observations));
         world.perform_alone();
+    };
+    for _ in 0..5 {
+        sweep_alone(&mut world);
     }
     assert_eq!((states(&world), told(&world).len()), (vec!["surfaced"], 1));
-    // Whatever the daemon lost, the next start looks everywhere.
-    world.restart();
+    assert_eq!((world.outside.skips[&A].len(), skips(&world)[0].file), (0, SkipFile::Gone), "its file went too");
+    // So does one that appears again after it was told of.
+    world.outside.skips.insert(A, vec![report(1, SkipKind::Policy)]);
+    let look = SkipLook { after: None, found: world.outside.skips[&A].clone(), complete: true };
+    world.put_alone(Input::Group(A, GroupInput::Skips(look)));
+    assert_eq!(skips(&world)[0].file, SkipFile::Left);
+    sweep_alone(&mut world);
+    assert_eq!((world.outside.skips[&A].len(), skips(&world)[0].file, told(&world).len()), (0, SkipFile::Gone, 1));
+}
+
+#[test]
+fn a_file_that_cannot_be_removed_is_tried_again_by_sweeps_only() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    end_turn(&mut world);
+    world.outside.stuck = true;
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    look(&mut world);
+    assert_eq!((skips(&world)[0].file, told(&world).len()), (SkipFile::Left, 1));
+    world.outside.stuck = false;
+    world.sweep();
     world.settle();
-    assert_eq!((told(&world).len(), world.outside.skips[&A].len()), (1, 0));
+    assert_eq!((skips(&world)[0].file, world.outside.skips[&A].len()), (SkipFile::Gone, 0));
+}
+
+#[test]
+fn what_became_of_skips_is_kept_for_a_while_and_open_questions_for_ever() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    end_turn(&mut world);
+    put(&mut world, vec![report(2, SkipKind::Policy)]);
+    assert_eq!(states(&world), ["surfaced", "surfaced"]);
+    let days = |world: &mut World, days: u64| {
+        world.pass(Millis::minutes(60 * 24 * days));
+        for _ in 0..2 {
+            world.sweep();
+            world.settle();
+        }
+    };
+    days(&mut world, 29);
+    assert_eq!(states(&world).len(), 2);
+    days(&mut world, 2);
+    let left = skips(&world);
+    assert_eq!((left.len(), left[0].report.kind), (1, SkipKind::Policy));
+    world.put(Input::Decide(Matter::Skip(SkipId::new(2)), "leave".to_owned()));
+    world.settle();
+    days(&mut world, 31);
+    assert_eq!(states(&world), Vec::<&str>::new());
+    // Nobody remembers it: the same file again is another skip.
+    put(&mut world, vec![report(1, SkipKind::Technical)]);
+    assert_eq!(states(&world), ["surfaced"]);
+}
+
+#[test]
+fn skips_go_with_their_agent_once_everything_is_told() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    end_turn(&mut world);
+    world.outside.channel = Box::new(|_| None);
+    put(&mut world, vec![report(2, SkipKind::Technical)]);
+    assert_eq!(states(&world), ["surfaced", "sending"]);
+    let folder = main_agent(&world).folder;
+    world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
+    world.settle();
+    assert_eq!(states(&world), ["sending"]);
+    world.outside.channel = Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None }));
+    for _ in 0..4 {
+        world.pass(Millis::minutes(10));
+        world.sweep();
+        world.settle();
+    }
+    assert_eq!((states(&world), world.outside.skips[&A].len()), (vec![], 0));
 }
 
 fn summary(fields: &Value) -> String {

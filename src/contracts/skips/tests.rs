@@ -235,10 +235,19 @@ fn only_the_file_that_is_meant_is_removed() {
     assert_eq!(there(), None);
     gone(&second);
     // What an end in the middle of a removal left is not in the way.
-    write(&paths, &folder, format!(".{}.{}.tmp", file_name(SKILL), std::process::id()), &second);
+    let aside = format!(".{}.removed.tmp", file_name(SKILL));
+    write(&paths, &folder, aside.clone(), &second);
     write(&paths, &folder, file_name(SKILL), &first);
     gone(&first);
     assert_eq!(there(), None);
+    write(&paths, &folder, aside.clone(), &first);
+    gone(&first);
+    assert_eq!(there(), None);
+    // It had taken away another report: that one is put back.
+    write(&paths, &folder, aside, &second);
+    gone(&first);
+    assert_eq!(there().as_deref(), Some(second.as_str()));
+    gone(&second);
     assert_eq!(std::fs::read_dir(paths.group(&folder)).unwrap().count(), 0);
     remove(&paths, &Folder::new("nobody").unwrap(), (SKILL, &digest(b""))).unwrap();
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 
 use rustix::fs::Mode;
 
-use super::dir::{Content, Dir, Stamp};
+use super::dir::{Content, Dir, Kind, Stamp};
 use super::error::Error;
 use super::memory;
 use crate::config::Paths;
@@ -93,8 +93,12 @@ impl Place {
     ///
     /// # Errors
     /// [`Error`] if it could not be written; then it is as it was, or, if only the directory could not be synced, the new
-    /// one.
+    /// one. One that is too long to be read again is not written.
     pub fn write(&self, _lock: &Lock, text: &str) -> Result<(), Error> {
+        if text.len() as u64 > BYTES_MAX {
+            let reason = format!("it would have {} bytes, at most {BYTES_MAX} are read", text.len());
+            return Err(Error::Unusable { path: self.0.path().join(NAME), reason });
+        }
         let mode = self.0.stamp(NAME.as_ref())?.map_or(NEW_MODE, |stamp| stamp.permissions());
         self.0.write_with_mode(NAME, text.as_bytes(), mode)
     }
@@ -108,6 +112,20 @@ impl Place {
         let name = format!("{NAME}.corrupt-{day}-{}", digest.get(..8).unwrap_or(digest));
         self.0.write_new(&name, bytes)?;
         Ok(name)
+    }
+
+    /// Which of these copies are not there any more.
+    ///
+    /// # Errors
+    /// [`Error`] if the machine cannot look.
+    pub fn gone(&self, copies: &[String]) -> Result<Vec<String>, Error> {
+        let mut gone = Vec::new();
+        for copy in copies {
+            if self.0.kind(copy.as_ref())? == Kind::Nothing {
+                gone.push(copy.clone());
+            }
+        }
+        Ok(gone)
     }
 
     /// Removes what a writer that died left behind. Only under the lock nobody else is writing.

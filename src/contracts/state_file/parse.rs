@@ -8,8 +8,8 @@ use crate::model::content::RawJson;
 use crate::model::group::{DocumentField, DocumentPending, FieldName, StateDocument, StatePart, StateTrouble};
 use crate::model::time::Timestamp;
 
-/// Fields of one file, those of its objects among them.
-const FIELDS_MAX: usize = 2_000;
+/// Fields of one file, those of its objects among them: all of them may change in one transaction.
+const FIELDS_MAX: usize = 1_000;
 /// Ids of one file that count, the newest ones.
 const IDS_MAX: usize = 20_000;
 
@@ -66,7 +66,7 @@ struct Document {
     ids: Vec<String>,
 }
 
-const TOO_LARGE: &str = "it is too large: 4 MiB and 2,000 fields are read";
+const TOO_LARGE: &str = "it is too large: 4 MiB and 1,000 fields are read";
 
 impl Document {
     fn take(&mut self, name: &str, value: &Value) -> Result<(), &'static str> {

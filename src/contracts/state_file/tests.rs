@@ -167,3 +167,22 @@ fn what_cannot_be_read_is_kept_once() {
     assert_eq!(names, ["session-state.json.corrupt-2026-04-20-01234567"; 2]);
     assert_eq!(std::fs::read(dir.path().join(&names[0])).unwrap(), b"broken");
 }
+
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let (dir, place) = place();
+    let lock = place.try_lock().unwrap().unwrap();
+    let long = "x".repeat(usize::try_from(BYTES_MAX).unwrap() + 1);
+    let error = place.write(&lock, &long).unwrap_err().to_string();
+    assert!(error.contains("it would have 4194305 bytes, at most 4194304 are read"), "{error}");
+    assert!(!dir.path().join(NAME).exists());
+}
+
+#[test]
+fn copies_are_gone_when_nothing_has_their_names() {
+    let (dir, place) = place();
+    std::fs::write(dir.path().join("a"), "").unwrap();
+    symlink("nowhere", dir.path().join("b")).unwrap();
+    let names = ["a", "b", "c"].map(str::to_owned);
+    assert_eq!(place.gone(&names).unwrap(), ["c"]);
+}

@@ -10,22 +10,26 @@ use crate::model::id::AgentId;
 use crate::model::report::Reply;
 use crate::state::Write;
 
+mod forget;
 mod merge;
 mod own;
 mod pending;
 mod render;
 mod state;
 
+pub(super) use forget::{forget_agent, is_left};
 pub(super) use pending::due;
 
 /// Carries out what happened to an agent group's files.
 pub(super) fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, happened: &GroupInput) -> Result<Applied> {
     // What an agent left undone before it was removed is told all the same.
-    if !matches!(happened, GroupInput::Skips(_)) && super::remove::is_removed(cx, txn, agent)? {
+    if !matches!(happened, GroupInput::Skips(_) | GroupInput::SkipGone(_)) && super::remove::is_removed(cx, txn, agent)?
+    {
         return Ok(Applied::new(Reply::State(None), Vec::new()));
     }
     match happened {
         GroupInput::Skips(look) => super::skips::looked(cx, txn, agent, look).map(Applied::done),
+        GroupInput::SkipGone(id) => super::skips::gone(cx, txn, *id).map(|()| Applied::done(Vec::new())),
         GroupInput::StateRead(read) => {
             let export = state::read(cx, txn, agent, read)?;
             Ok(Applied::new(Reply::State(export.map(Box::new)), Vec::new()))
@@ -33,6 +37,9 @@ pub(super) fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, happened: 
         GroupInput::StateWritten(digest) => state::written(cx, txn, agent, digest).map(|()| Applied::done(Vec::new())),
         GroupInput::StateTrouble(trouble) => {
             state::trouble(cx, txn, agent, trouble).map(|()| Applied::done(Vec::new()))
+        }
+        GroupInput::CopiesGone(copies) => {
+            state::forget_copies(cx, txn, agent, copies).map(|()| Applied::done(Vec::new()))
         }
         GroupInput::StateChange(change) => {
             let mut effects = Vec::new();

@@ -28,6 +28,8 @@ pub(super) fn change(
         StateChange::Mute(..) => Ok(()),
         StateChange::See(ids) => {
             state::see(cx, txn, (agent, file), ids)?;
+            // A long list comes in parts: there is never much more than what is kept.
+            state::trim(cx, txn, agent)?;
             state::ensure_top(cx, txn, (agent, file), (IDS, ARRAY)).map(drop)
         }
         StateChange::Begin(begun) => {

@@ -111,8 +111,11 @@ pub(super) fn show(cx: &Cx<'_>, txn: &mut Write<'_>, (agent, file): (AgentId, &m
 }
 
 /// Looks at what has waited too long: what is answered is cleared, what is worked on gets more time, of everything else
-/// the agent is told, once.
+/// the agent is told, once. Nothing has waited long by a clock that has just jumped ahead.
 pub(in crate::engine) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    if !cx.steady {
+        return Ok(());
+    }
     let until = (cx.now.wall.plus(crate::model::time::Millis::new(1)), AgentId::new(0), ForeignKey::least());
     for ((_, agent, key), ()) in
         cx.db.pending_responses_due.collect_range(txn, ..until, cx.policy.rows_per_input / 8)?
@@ -281,7 +284,8 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, row: &PendingResponse) 
     cx.db.pending_responses.put(txn, &(agent, key), row)
 }
 
-fn delete(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, row: &PendingResponse) -> Result<()> {
+/// Removes an entry.
+pub(super) fn delete(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, row: &PendingResponse) -> Result<()> {
     let key = ForeignKey::of(&row.message);
     cx.db.pending_responses_due.delete(txn, &(row.due, agent, key.clone()))?;
     cx.db.pending_responses.delete(txn, &(agent, key)).map(drop)

@@ -20,7 +20,7 @@ pub(super) fn render(cx: &Cx<'_>, txn: &Read<'_>, agent: AgentId) -> Result<Stat
     }
     fields.sort_by_key(|(_, field)| field.position);
     let mut ids = Vec::new();
-    for (_, key) in cx.db.seen_ids_by_position.collect_prefix(txn, &agent, cx.policy.seen_ids_max)? {
+    for (_, key) in cx.db.seen_ids_by_position.collect_last(txn, &agent, cx.policy.seen_ids_max)?.into_iter().rev() {
         ids.push(cx.db.seen_ids.require(txn, &(agent, key))?.id);
     }
     let text = text(&fields, &ids);

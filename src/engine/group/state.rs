@@ -82,6 +82,14 @@ pub(super) fn trouble(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, trouble:
     put(cx, txn, agent, &file)
 }
 
+/// Forgets copies that are not there any more.
+pub(super) fn forget_copies(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, gone: &[String]) -> Result<()> {
+    let Some(mut file) = cx.db.state_files.get(txn, &agent)? else { return Ok(()) };
+    let before = file.quarantined.len();
+    file.quarantined.retain(|copy| !gone.contains(copy));
+    if file.quarantined.len() == before { Ok(()) } else { put(cx, txn, agent, &file) }
+}
+
 /// Stores what is known of a file, and that it has to be written.
 pub(super) fn put(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, file: &StateFile) -> Result<()> {
     if file.dirty {
@@ -169,14 +177,15 @@ fn take_in(
     Ok(u64::try_from(ours).unwrap_or(u64::MAX) != theirs.ids)
 }
 
-/// Removes ids beyond the window, the oldest first; whether there were any.
-fn trim(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<bool> {
+/// Removes ids beyond the window, the oldest first; whether there were any. None is old by a clock that has just jumped
+/// ahead.
+pub(super) fn trim(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<bool> {
     let since = cx.now.wall.minus(cx.policy.seen_ids_kept);
     let ids = cx.db.seen_ids_by_position.collect_prefix(txn, &agent, usize::MAX)?;
     let many = ids.len().saturating_sub(cx.policy.seen_ids_max);
     let mut any = false;
-    for (place, ((_, position), key)) in ids.into_iter().enumerate().take(cx.policy.rows_per_input) {
-        if place >= many && cx.db.seen_ids.require(txn, &(agent, key.clone()))?.first >= since {
+    for (place, ((_, position), key)) in ids.into_iter().enumerate().take(cx.policy.rows_per_input / 2) {
+        if place >= many && (!cx.steady || cx.db.seen_ids.require(txn, &(agent, key.clone()))?.first >= since) {
             break;
         }
         cx.db.seen_ids_by_position.delete(txn, &(agent, position))?;

@@ -77,10 +77,10 @@ fn conclude(
         }
     }
     skip.state = SkipState::Acknowledged { by, answer, at: cx.now.wall };
-    cx.db.skips.put(txn, &id, &skip)?;
     if let Some(agent) = cx.db.agents.get(txn, &skip.agent)? {
-        effects.push(told::removal(&agent, &skip));
+        told::release(cx, txn, (id, &mut skip), &agent, &mut effects)?;
     }
+    cx.db.skips.put(txn, &id, &skip)?;
     if let (SkipAnswer::DoNow, Some(session)) = (answer, skip.session) {
         notice::wake_agent(cx, txn, session, &texts::order(&skip), &mut effects)?;
     }

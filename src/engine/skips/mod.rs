@@ -6,6 +6,7 @@
 //! that stays open until somebody answers it.
 
 mod answer;
+mod forget;
 mod texts;
 mod told;
 
@@ -19,6 +20,7 @@ use crate::model::time::Awake;
 use crate::state::{Text, Write};
 
 pub(super) use answer::{decide, pressed};
+pub(super) use forget::{forget_agent, forget_old, is_left};
 pub(super) use told::settled;
 
 /// Skips of which people were not told yet that one sweep looks at.
@@ -48,7 +50,7 @@ pub(super) fn looked(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, look: &Sk
                     cx.db.skips.put(txn, &id, &skip)?;
                 }
                 Next::NoteTaken => {
-                    skip.state = SkipState::Taken(cx.now.wall);
+                    (skip.state, skip.file) = (SkipState::Taken(cx.now.wall), SkipFile::Gone);
                     cx.db.skips_unsurfaced.delete(txn, &(agent, id))?;
                     cx.db.skips.put(txn, &id, &skip)?;
                 }
@@ -63,6 +65,14 @@ pub(super) fn looked(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, look: &Sk
         })?;
     }
     Ok(effects)
+}
+
+/// Notes that the file of a skip, which had to go, is gone.
+pub(super) fn gone(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId) -> Result<()> {
+    let Some(mut skip) = cx.db.skips.get(txn, &id)?.filter(|skip| skip.file == SkipFile::Left) else { return Ok(()) };
+    skip.file = SkipFile::Gone;
+    cx.db.skips_left.delete(txn, &(skip.agent, id))?;
+    cx.db.skips.put(txn, &id, &skip)
 }
 
 /// Lets the folder of a session's agent be looked at after a turn of it.
@@ -88,7 +98,8 @@ pub(super) fn look_everywhere(cx: &Cx<'_>, txn: &Write<'_>, effects: &mut Vec<Ef
     Ok(())
 }
 
-/// Lets the folders of agents be looked at again of whose skips people should have been told by now.
+/// Lets the folders of agents be looked at again of whose skips people should have been told by now, and files go that
+/// should be gone.
 pub(super) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
     let mut agents: Vec<AgentId> = Vec::new();
     let mut at_work = None;
@@ -104,6 +115,11 @@ pub(super) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -
     for agent in agents {
         if let Some(row) = cx.db.agents.get(txn, &agent)? {
             effects.push(Effect::LookForSkips(agent, row.folder, None));
+        }
+    }
+    for ((agent, id), ()) in cx.db.skips_left.collect_range(txn, .., DUE_MAX)? {
+        if let (Some(row), Some(skip)) = (cx.db.agents.get(txn, &agent)?, cx.db.skips.get(txn, &id)?) {
+            effects.push(told::removal(&row, (id, &skip)));
         }
     }
     Ok(())
@@ -123,11 +139,16 @@ fn take_in(
         let mut skip = cx.db.skips.require(txn, &id)?;
         match skip.state {
             SkipState::Surfaced(..) | SkipState::Retried(_) | SkipState::Acknowledged { .. } => {
-                effects.push(told::removal(row, &skip));
+                if skip.file == SkipFile::Left {
+                    return Ok(()); // it goes with the next sweep at the latest
+                }
+                skip.file = SkipFile::There;
+                told::release(cx, txn, (id, &mut skip), row, effects)?;
+                cx.db.skips.put(txn, &id, &skip)?;
             }
             // It is there again, or somebody can be told by now.
             SkipState::Taken(_) | SkipState::Unsent(..) => {
-                skip.state = SkipState::Waiting;
+                (skip.state, skip.file) = (SkipState::Waiting, SkipFile::There);
                 skip.noticed = cx.now.awake;
                 cx.db.skips_unsurfaced.put(txn, &(agent, id), &())?;
                 cx.db.skips.put(txn, &id, &skip)?;
@@ -281,9 +302,11 @@ fn decide_next(file: SkipFile, sight: Sight, over: bool) -> Next {
     match (file, sight, over) {
         (SkipFile::There, Sight::Gone, _) => Next::NoteTaken,
         (SkipFile::There, Sight::Unknown, _) => Next::Leave,
-        (SkipFile::There, Sight::Same | Sight::Another, true) | (SkipFile::Replaced, _, true) => Next::Tell,
         (SkipFile::There, Sight::Another, false) => Next::NoteReplaced,
-        (SkipFile::There, Sight::Same, false) | (SkipFile::Replaced, _, false) => Next::Leave,
+        (SkipFile::There, Sight::Same, false) => Next::Leave,
+        // The store has the only copy.
+        (_, _, true) => Next::Tell,
+        (_, _, false) => Next::Leave,
     }
 }
 

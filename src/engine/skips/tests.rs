@@ -3,7 +3,7 @@ use crate::model::content::BlobId;
 use crate::model::skip::SkipStep;
 use crate::model::time::Timestamp;
 
-fn report(kind: SkipKind, items: &[&str]) -> SkipReport {
+pub(super) fn report(kind: SkipKind, items: &[&str]) -> SkipReport {
     SkipReport {
         digest: BlobId::of_digest(&[7; 32]),
         step: SkipStep::Number(3),
@@ -14,7 +14,7 @@ fn report(kind: SkipKind, items: &[&str]) -> SkipReport {
     }
 }
 
-fn skip(report: SkipReport, repeats: u32) -> SkipSummary {
+pub(super) fn skip(report: SkipReport, repeats: u32) -> SkipSummary {
     SkipSummary {
         agent: AgentId::new(1),
         skill: "tessl__a".to_owned(),

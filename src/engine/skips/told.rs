@@ -25,7 +25,7 @@ pub(super) fn tell(
     let way = decide_way(skip.report.kind, skip.repeats >= cx.policy.skip_repeats, agent.settings.technical_skips);
     if way == Way::Silent {
         skip.state = SkipState::Retried(cx.now.wall);
-        effects.push(removal(agent, &skip));
+        release(cx, txn, (id, &mut skip), agent, effects)?;
         return cx.db.skips.put(txn, &id, &skip);
     }
     let Some(to) = place(cx, txn, &skip)? else {
@@ -68,9 +68,7 @@ pub(in crate::engine) fn settled(
     match &outbound.state {
         OutState::Delivered { at, .. } => {
             skip.state = SkipState::Surfaced(message, *at);
-            if skip.file == SkipFile::There {
-                effects.push(removal(&agent, &skip));
-            }
+            release(cx, txn, (id, &mut skip), &agent, effects)?;
         }
         OutState::Failed { error, at } => {
             skip.nonce = None;
@@ -89,9 +87,32 @@ pub(in crate::engine) fn settled(
     cx.db.skips.put(txn, &id, &skip)
 }
 
+/// Lets the file of a skip go, which nobody needs any more. That it has to is stored until somebody says that it is gone.
+/// The caller stores the skip.
+pub(super) fn release(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, skip): (SkipId, &mut SkipSummary),
+    agent: &Agent,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    if skip.file != SkipFile::There {
+        return Ok(());
+    }
+    skip.file = SkipFile::Left;
+    effects.push(removal(agent, (id, skip)));
+    cx.db.skips_left.put(txn, &(skip.agent, id), &())
+}
+
 /// The end of a summary's file.
-pub(super) fn removal(agent: &Agent, skip: &SkipSummary) -> Effect {
-    Effect::RemoveSkip { folder: agent.folder.clone(), skill: skip.skill.clone(), digest: skip.report.digest.clone() }
+pub(super) fn removal(agent: &Agent, (id, skip): (SkipId, &SkipSummary)) -> Effect {
+    Effect::RemoveSkip {
+        agent: skip.agent,
+        id,
+        folder: agent.folder.clone(),
+        skill: skip.skill.clone(),
+        digest: skip.report.digest.clone(),
+    }
 }
 
 /// Where people are told.

@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::model::group::StatePart;
-use crate::model::skip::SkipState;
+use crate::model::skip::{SkipFile, SkipState};
 use crate::state::{ForeignKey, Result, Text};
 
 /// Fields are under their names, ids and pending responses are found by position and time.
@@ -42,13 +42,19 @@ pub(super) fn state_files(check: &mut Check<'_, '_>) -> Result<()> {
     )
 }
 
-/// Skips are found while nobody was told, and by their file.
+/// Skips are found while nobody was told, while their file has to go, and by their file.
 pub(super) fn skips(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.agree(
         &db.skips,
         &db.skips_unsurfaced,
         |id, skip| matches!(skip.state, SkipState::Waiting).then_some(((skip.agent, *id), ())),
+        |(_, id), ()| *id,
+    )?;
+    check.agree(
+        &db.skips,
+        &db.skips_left,
+        |id, skip| (skip.file == SkipFile::Left).then_some(((skip.agent, *id), ())),
         |(_, id), ()| *id,
     )?;
     check.agree(

@@ -6,6 +6,7 @@ mod backups;
 mod checks;
 mod dumps;
 mod envelopes;
+mod frozen;
 mod goldens;
 mod keys;
 mod lines;

@@ -36,6 +36,8 @@ pub(crate) struct Outside {
     pub(crate) written: BTreeMap<SessionId, Vec<Found>>,
     /// Skip summaries in the folders of agents.
     pub(crate) skips: BTreeMap<AgentId, Vec<FoundSkip>>,
+    /// Whether none of them can be removed.
+    pub(crate) stuck: bool,
     /// Incarnations that run.
     pub(crate) running: BTreeMap<SessionId, u32>,
     /// Every incarnation that ever ran.
@@ -68,6 +70,7 @@ impl Default for Outside {
         Self {
             inbox: BTreeMap::new(),
             skips: BTreeMap::new(),
+            stuck: false,
             replies: BTreeMap::new(),
             destinations: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -150,12 +153,13 @@ impl Outside {
                     .into_iter()
                     .collect()
             }
-            Effect::RemoveSkip { skill, digest, .. } => {
+            Effect::RemoveSkip { .. } if self.stuck => vec![],
+            Effect::RemoveSkip { agent, id, skill, digest, .. } => {
                 let is = |found: &FoundSkip| {
                     found.skill == skill && matches!(&found.content, Ok(report) if report.digest == digest)
                 };
-                self.skips.values_mut().for_each(|files| files.retain(|found| !is(found)));
-                vec![]
+                self.skips.entry(agent).or_default().retain(|found| !is(found));
+                vec![Input::Group(agent, GroupInput::SkipGone(id))]
             }
             Effect::Continue(rest) => vec![Input::Continue(rest)],
         }

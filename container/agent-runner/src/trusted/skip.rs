@@ -18,8 +18,17 @@ pub(crate) const OPTIONS: Options = Options {
     flags: &["--technical"],
 };
 
+// What the host reads, and not more: what it would leave alone is refused here, where the skill hears of it.
+/// Bytes of a skill's name.
+const SKILL_BYTES: usize = 128;
+/// Characters of a step, and of an item.
+const NAME_CHARACTERS: usize = 1024;
 /// Characters of a reason, which becomes one message.
 const REASON_CHARACTERS: usize = 4096;
+/// Items of one summary.
+const ITEMS: usize = 1000;
+/// Bytes of the file.
+const FILE_BYTES: usize = 256 << 10;
 
 /// What was skipped, complete and checked.
 #[derive(Debug, PartialEq)]
@@ -67,11 +76,14 @@ impl Summary {
     pub(crate) fn new(skill: &str, step: &str, reason: &str, items: &[&str], technical: bool) -> Result<Self, String> {
         if !is_skill(skill) {
             return Err(format!(
-                "--skill '{skill}' must be the full identifier tessl__<name>: lower-case letters and digits, words joined by single hyphens"
+                "--skill '{skill}' must be the full identifier tessl__<name>: lower-case letters and digits, words joined by single hyphens, at most {SKILL_BYTES} bytes"
             ));
         }
         if is_blank(step) {
             return Err("--step must not be blank".to_owned());
+        }
+        if step.chars().count() > NAME_CHARACTERS {
+            return Err(format!("--step must have at most {NAME_CHARACTERS} characters"));
         }
         if is_blank(reason) || reason.contains(breaks_line) {
             return Err("--reason must be one line, and not blank".to_owned());
@@ -79,15 +91,21 @@ impl Summary {
         if reason.chars().count() > REASON_CHARACTERS {
             return Err(format!("--reason must have at most {REASON_CHARACTERS} characters"));
         }
+        if items.len() > ITEMS {
+            return Err(format!("there must be at most {ITEMS} of --item"));
+        }
         for (at, item) in items.iter().enumerate() {
             if is_blank(item) {
                 return Err("--item must not be blank".to_owned());
+            }
+            if item.chars().count() > NAME_CHARACTERS {
+                return Err(format!("--item must have at most {NAME_CHARACTERS} characters"));
             }
             if items.iter().take(at).any(|earlier| earlier == item) {
                 return Err(format!("--item '{item}' is given twice"));
             }
         }
-        Ok(Self {
+        let summary = Self {
             skill: skill.to_owned(),
             step: match step.parse::<i64>() {
                 Ok(number) if number.to_string() == step => Json::integer(number),
@@ -96,7 +114,11 @@ impl Summary {
             reason: reason.to_owned(),
             items: items.iter().map(|item| (*item).to_owned()).collect(),
             technical,
-        })
+        };
+        if summary.content(0).len() > FILE_BYTES {
+            return Err(format!("all --item together are too long: the file may have {FILE_BYTES} bytes"));
+        }
+        Ok(summary)
     }
 
     /// Writes the file as of a time; second whether it took the place of one that nobody had reported yet.
@@ -105,8 +127,17 @@ impl Summary {
     /// Why it was not written.
     pub(crate) fn write(&self, places: &Places, now: u64) -> Result<(PathBuf, bool), String> {
         let path = places.group(&format!(".skip-summary-{}.json", self.skill));
+        let replaced = path.exists();
+        match files::write(&path, self.content(now).as_bytes()) {
+            Ok(()) => Ok((path, replaced)),
+            Err(error) => Err(format!("failed to write {}: {}", path.display(), files::system(&error, &path))),
+        }
+    }
+
+    /// The file as of a time.
+    fn content(&self, now: u64) -> String {
         let occurred_at = time::utc(i64::try_from(now).unwrap_or(i64::MAX));
-        let content = Json::object([
+        pretty(&Json::object([
             ("schema_version", Json::integer(1)),
             ("skill", Json::text(&self.skill)),
             ("step", self.step.clone()),
@@ -114,20 +145,44 @@ impl Summary {
             ("items", Json::Array(self.items.iter().map(|item| Json::text(item)).collect())),
             ("technical_failure", Json::Bool(self.technical)),
             ("occurred_at", Json::text(&occurred_at)),
-        ]);
-        let replaced = path.exists();
-        match files::write(&path, pretty(&content).as_bytes()) {
-            Ok(()) => Ok((path, replaced)),
-            Err(error) => Err(format!("failed to write {}: {}", path.display(), files::system(&error, &path))),
-        }
+        ]))
     }
 }
 
 fn is_skill(skill: &str) -> bool {
     let word = |word: &str| !word.is_empty() && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'));
-    skill.len() <= 200 && skill.strip_prefix("tessl__").is_some_and(|name| name.split('-').all(word))
+    skill.len() <= SKILL_BYTES && skill.strip_prefix("tessl__").is_some_and(|name| name.split('-').all(word))
 }
 
 fn is_blank(text: &str) -> bool {
     text.chars().all(super::is_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_would_not_read_is_refused() {
+        let long = |characters: usize| "é".repeat(characters);
+        let refused = |skill: &str, step: &str, reason: &str, items: &[String]| {
+            let items: Vec<&str> = items.iter().map(String::as_str).collect();
+            Summary::new(skill, step, reason, &items, false).err().unwrap_or_default()
+        };
+        let numbered = |count: usize, item: &str| (0..count).map(|at| format!("{item}{at}")).collect::<Vec<_>>();
+        let skill = |bytes: usize| format!("tessl__{}", "a".repeat(bytes - 7));
+        for (skill, step, reason, items, words) in [
+            (skill(128), long(1024), long(4096), numbered(1000, "a"), ""),
+            (skill(128), "1".to_owned(), "r".to_owned(), vec![long(1024)], ""),
+            (skill(129), "1".to_owned(), "r".to_owned(), vec![], "at most 128 bytes"),
+            (skill(9), long(1025), "r".to_owned(), vec![], "--step must have at most 1024"),
+            (skill(9), "1".to_owned(), long(4097), vec![], "--reason must have at most 4096"),
+            (skill(9), "1".to_owned(), "r".to_owned(), vec![long(1025)], "--item must have at most 1024"),
+            (skill(9), "1".to_owned(), "r".to_owned(), numbered(1001, ""), "at most 1000 of --item"),
+            (skill(9), "1".to_owned(), "r".to_owned(), numbered(60, &long(1000)), "may have 262144 bytes"),
+        ] {
+            let said = refused(&skill, &step, &reason, &items);
+            assert!(said.contains(words) && words.is_empty() == said.is_empty(), "{said:?} {words:?}");
+        }
+    }
 }

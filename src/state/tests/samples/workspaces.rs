@@ -260,11 +260,19 @@ fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Resul
         },
         taken: at(6),
         noticed: Awake::new(1, 6),
-        file: if technical { SkipFile::There } else { SkipFile::Replaced },
+        file: match state {
+            SkipState::Taken(_) => SkipFile::Gone,
+            SkipState::Retried(_) => SkipFile::Left,
+            _ if technical => SkipFile::There,
+            _ => SkipFile::Replaced,
+        },
         repeats: 1,
         nonce: None,
         state,
     };
+    if skip.file == SkipFile::Left {
+        db.skips_left.put(txn, &(AGENT, id), &())?;
+    }
     if let SkipState::Sending(outbound, _) = skip.state {
         db.skips_sent.put(txn, &outbound, &id)?;
     }
