@@ -100,7 +100,7 @@ fn counts(items: &[Item]) -> BTreeMap<Kind, BTreeMap<Outcome, u64>> {
 /// A sentence for a failure that stops the whole.
 fn stopped(what: &str, failure: Failure) -> Failure {
     match failure {
-        Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => {
+        Failure::Failed(why) | Failure::Changed(why) | Failure::Store(_, why) => {
             out::warning("what was taken over until now stays; repeat the command to go on");
             Failure::Failed(format!("{what}: {why}"))
         }

@@ -28,7 +28,7 @@ fn stores_of_every_released_format_open() {
     for format in RELEASED {
         let dir = copy(*format);
         let store = Store::open(dir.path(), small()).unwrap();
-        let found = store.read(|db, txn| check(db, txn)).unwrap();
+        let found = store.read(check).unwrap();
         assert!(found.is_empty(), "format {format}: {found:?}");
         insta::assert_snapshot!(format!("format-{format}"), to_text(store.reader(), true).unwrap());
         store

@@ -25,6 +25,9 @@ fn a_store_is_made_once_and_counts_its_runs() {
     assert_eq!(store.begin_run().unwrap(), 3);
 }
 
+/// A file with its bytes, or a directory.
+type Entry<'a> = (&'a str, Option<&'a [u8]>);
+
 /// What a death leaves while the store is made for the first time: every state that is on disk in turn, with its file
 /// cut off at many places, is no store to readers, or an empty one, and is a store after the next start.
 #[test]
@@ -35,7 +38,7 @@ fn a_death_while_the_store_is_made_leaves_no_half_of_it() {
         std::fs::read(dir.path().join("store").join("data.mdb")).unwrap()
     };
     let cuts = [0, 1, 16, 40, 136, 4095, 4096, 4097, 8191, 8192, 8193, 12_288, whole.len() / 2, whole.len() - 1];
-    let mut states: Vec<Vec<(&str, Option<&[u8]>)>> = vec![
+    let mut states: Vec<Vec<Entry<'_>>> = vec![
         vec![],
         vec![("hearth.lock", Some(b""))],
         vec![("hearth.lock", Some(b"12")), ("store", None)],

@@ -245,7 +245,7 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
         return Ok(());
     }
     let told = |failure: Failure| match failure {
-        Failure::Failed(why) | Failure::Changed(why) | Failure::Busy(why) => why,
+        Failure::Failed(why) | Failure::Changed(why) | Failure::Store(_, why) => why,
         Failure::Told | Failure::Exit(_) => "it was refused".to_owned(),
     };
     if !has_agent(now, &task.agent) {
