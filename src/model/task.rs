@@ -179,7 +179,7 @@ pub struct Task {
     pub next: Option<Timestamp>,
     /// The occurrence that runs.
     pub running: Option<MessageId>,
-    /// A slot that waits until it is over, and then until there is a place for its message.
+    /// A slot that waits until it is over.
     pub queued: Option<Timestamp>,
     /// Occurrences in a row that failed.
     pub failures: u32,
@@ -192,16 +192,10 @@ pub struct Task {
 }
 
 impl Task {
-    /// The slot that the index of due tasks has for it: one that waited for a run that is over, else the next one.
+    /// The slot that the index of due tasks has for it.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        self.waiting().or_else(|| self.next.filter(|_| self.state == TaskState::Active))
-    }
-
-    /// A slot that waited for a run that is over now.
-    #[must_use]
-    pub fn waiting(&self) -> Option<Timestamp> {
-        self.queued.filter(|_| self.running.is_none())
+        self.next.filter(|_| self.state == TaskState::Active)
     }
 }
 

@@ -82,6 +82,23 @@ fn export(host: &Host, used: &Used, id: &str) -> String {
     host.done(&["session", "-C", used.text(), "export", id], b"")
 }
 
+fn ask(host: &Host, used: &Used, words: &[&str]) -> (Option<i32>, Value) {
+    let ended = host.run(&[&["session", "-C", used.text(), "--json"], words].concat(), b"");
+    (ended.code, json(&ended.stdout))
+}
+
+/// The same is said of a file by all that would read it.
+fn is_refused(host: &Host, own: &Used, (id, root, word): (&str, Option<&str>, &str)) {
+    for verb in ["show", "load", "resume"] {
+        let (code, said) = ask(host, own, &[verb, id]);
+        assert_eq!((code, said["kind"].as_str()), (Some(1), Some(word)), "{verb} {id}: {said}");
+        if word == "workspace_mismatch" {
+            let roots = (said["expected_workspace_root"].as_str(), said["actual_workspace_root"].as_str());
+            assert_eq!(roots, (Some(own.text()), root), "{verb} {id}: {said}");
+        }
+    }
+}
+
 #[test]
 fn files_are_seen_beside_sessions_under_the_same_rules() {
     let mut host = Host::new();
@@ -116,10 +133,6 @@ fn files_are_seen_beside_sessions_under_the_same_rules() {
         }
     }
     let before: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
-    let ask = |host: &Host, used: &Used, words: &[&str]| {
-        let ended = host.run(&[&["session", "-C", used.text(), "--json"], words].concat(), b"");
-        (ended.code, json(&ended.stdout))
-    };
     let shown: Vec<_> = rows.iter().filter(|(.., word)| *word == "shown").map(|(id, ..)| *id).collect();
     // What is refused or only looked at makes nothing.
     assert_eq!(listed(&host, &own), shown);
@@ -138,14 +151,7 @@ fn files_are_seen_beside_sessions_under_the_same_rules() {
             assert_eq!(said["records"].as_array().map(Vec::len), Some(1), "{id}: {said}");
             continue;
         }
-        for verb in ["show", "load", "resume"] {
-            let (code, said) = ask(&host, &own, &[verb, id]);
-            assert_eq!((code, said["kind"].as_str()), (Some(1), Some(*word)), "{verb} {id}: {said}");
-            if *word == "workspace_mismatch" {
-                let roots = (said["expected_workspace_root"].as_str(), said["actual_workspace_root"].as_str());
-                assert_eq!(roots, (Some(own.text()), *root), "{verb} {id}: {said}");
-            }
-        }
+        is_refused(&host, &own, (id, *root, *word));
     }
     assert!(!host.data().exists());
     // Without a daemon, then with one.
@@ -166,7 +172,16 @@ fn files_are_seen_beside_sessions_under_the_same_rules() {
     assert_eq!(ask(&host, &own, &["exists", "l2"]).1["exists"], false, "its file does not bring it back");
     let after: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
     assert_eq!(before, after);
-    // L14: what names the old place is of this one once it was adopted.
+    host.check();
+}
+
+/// What names the old place of a directory is of the new one once it was adopted.
+#[test]
+fn files_move_with_their_directory() {
+    let host = Host::new();
+    let own = Used::new(&host, "own");
+    put(&own.flat("l1.jsonl"), session("l1", Some(own.text()), 1));
+    assert_eq!(ask(&host, &own, &["load", "l1"]).0, Some(0));
     let moved = host.path("moved");
     std::fs::rename(&own.root, &moved).unwrap();
     let moved = Used { root: moved.canonicalize().unwrap() };

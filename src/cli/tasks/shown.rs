@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::{Done, Failure, configuration, entity, out, rows, status, words};
 use crate::config::{Machine, Paths};
 use crate::model::id::TaskId;
-use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState};
+use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task, TaskHome, TaskOrigin};
 use crate::model::time::Timestamp;
 use crate::state::{self, Read, Reader, Tables};
 use crate::time::every::Every;
@@ -348,7 +348,7 @@ pub(in crate::cli) fn counts(
         let ((_, id), ()) = row?;
         let task = db.tasks.require(txn, &id)?;
         counts.open += 1;
-        counts.paused += u64::from(task.state == TaskState::Paused);
+        counts.paused += u64::from(task.due().is_none());
         counts.running += u64::from(task.running.is_some());
         if task.failures >= FAILURES_WARNED {
             let (folder, times) = (rows::folder(db, txn, task.agent)?, task.failures);

@@ -14,7 +14,6 @@ use crate::model::session::SessionStatus;
 use crate::model::task::{FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
 use crate::state::{ForeignKey, Write};
-use crate::time::zone::Zone;
 
 /// Tasks that one sweep fires; the next one goes on.
 const FIRED_MAX: usize = 100;
@@ -38,14 +37,10 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
     let Some(slot) = before.due() else { return Ok(()) };
     let mut task = before.clone();
     if remove::is_removed(cx, txn, task.agent)? {
-        (task.state, task.next, task.queued) = (TaskState::Cancelled, None, None);
+        (task.state, task.next) = (TaskState::Cancelled, None);
         return put(cx, txn, id, (Some(&before), &task));
     }
     let zone = zone_of(cx, txn, task.agent)?;
-    if task.waiting().is_some() {
-        start_waiting(cx, txn, (id, &mut task), &zone, effects)?;
-        return put(cx, txn, id, (Some(&before), &task));
-    }
     let series = Series::of(&task, &zone);
     let newest = if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 };
     let passed = series.passed(slot, cx.now.wall, newest);
@@ -79,25 +74,8 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
     put(cx, txn, id, (Some(&before), &task))
 }
 
-/// Uses the slot that waited for a run that is over, if there is a place for its message; else it goes on waiting.
-pub(super) fn start_waiting(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, task): (TaskId, &mut Task),
-    zone: &Zone,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    let Some(at) = task.waiting() else { return Ok(()) };
-    if !has_place(cx, txn, task.agent)? {
-        return Ok(());
-    }
-    let message = start(cx, txn, (id, task), at, effects)?;
-    (task.queued, task.running) = (None, Some(message));
-    record(cx, txn, (id, at), zone, FireOutcome::Running(message))
-}
-
 /// Whether there may be one more message for an agent.
-fn has_place(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
+pub(super) fn has_place(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
     Ok(cx.has_room && messages::backlog(cx, txn, agent)? < cx.policy.backlog_max)
 }
 

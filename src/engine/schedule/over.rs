@@ -5,7 +5,7 @@ use crate::engine::{Cx, Result, notice, remove};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
-use crate::model::task::{FireOutcome, Gated, Slot, TaskState};
+use crate::model::task::{FireOutcome, Gated, Slot, Task, TaskState};
 use crate::model::time::Timestamp;
 use crate::state::Write;
 
@@ -38,12 +38,30 @@ pub(in crate::engine) fn over(
     record(cx, txn, (slot.task, slot.at), &zone, outcome)?;
     if task.running == Some(message) {
         task.running = None;
-        if task.state == TaskState::Cancelled || remove::is_removed(cx, txn, task.agent)? {
-            task.queued = None;
+        if let Some(at) = task.queued.take()
+            && task.state != TaskState::Cancelled
+            && !remove::is_removed(cx, txn, task.agent)?
+        {
+            if fire::has_place(cx, txn, task.agent)? {
+                let message = fire::start(cx, txn, (slot.task, &task), at, effects)?;
+                task.running = Some(message);
+                record(cx, txn, (slot.task, at), &zone, FireOutcome::Running(message))?;
+            } else {
+                due_again(cx, txn, (slot.task, &mut task), at)?;
+            }
         }
-        fire::start_waiting(cx, txn, (slot.task, &mut task), &zone, effects)?;
     }
     put(cx, txn, slot.task, (Some(&before), &task))
+}
+
+/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is.
+fn due_again(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &mut Task), at: Timestamp) -> Result<()> {
+    cx.db.fires.delete(txn, &(id, at))?;
+    task.next = Some(at);
+    if task.state == TaskState::Done {
+        task.state = TaskState::Active;
+    }
+    Ok(())
 }
 
 /// Removes what became of a task's times before `end`, unless it is still to be seen; at most so many. Whether no more of

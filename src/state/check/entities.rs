@@ -3,7 +3,7 @@
 use super::{Check, readable};
 use crate::model::entity::{Destination, Role};
 use crate::model::session::Session;
-use crate::model::task::TaskHome;
+use crate::model::task::{TaskHome, TaskState};
 use crate::state::{ForeignKey, Result};
 
 /// What entities refer to is there; keys say who the records say.
@@ -56,8 +56,8 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         if let Some(message) = task.running {
             check.refers((&db.tasks, &id), (&db.messages, &message))?;
         }
-        if task.state.is_open() != task.next.is_some() {
-            check.report(&db.tasks, &id, "a task that is not over has one future occurrence, and no other has one");
+        if (task.state == TaskState::Active) != task.due().is_some() {
+            check.report(&db.tasks, &id, "an active task has one future occurrence, and no other has one");
         }
         check.refers((&db.tasks, &id), (&db.agents, &task.agent))
     })?;
