@@ -170,14 +170,14 @@ fn told(place: &Place, label: &SessionLabel, why: &claw::Trouble) -> Trouble {
     let fingerprint = |path: &Path| Fingerprint::of_path(path.as_os_str().as_bytes()).to_string();
     let hint = "`hearth import claw DIR --dry-run` tells of every file what would become of it";
     let mut trouble = Trouble::new(why.code(), why.to_string(), hint).with("session_id", label.as_str());
-    if let claw::Trouble::Unfit(unfit) = why {
-        if let Unfit::Mismatch { expected, actual } = &**unfit {
-            trouble = trouble
-                .with("expected_workspace_root", expected.to_string_lossy())
-                .with("expected_fingerprint", fingerprint(expected))
-                .with("actual_workspace_root", actual.to_string_lossy())
-                .with("actual_fingerprint", fingerprint(actual));
-        }
+    if let claw::Trouble::Unfit(unfit) = why
+        && let Unfit::Mismatch { expected, actual } = &**unfit
+    {
+        trouble = trouble
+            .with("expected_workspace_root", expected.to_string_lossy())
+            .with("expected_fingerprint", fingerprint(expected))
+            .with("actual_workspace_root", actual.to_string_lossy())
+            .with("actual_fingerprint", fingerprint(actual));
     }
     if let claw::Trouble::Damaged { damage: claw::Damage::Record { line, recoverable, .. }, .. } = why {
         trouble = trouble.with("line", *line).with("recoverable_records", *recoverable);
