@@ -81,8 +81,7 @@ impl Report {
     /// The id of the session that it is now; else why it is none.
     pub(super) fn session(self) -> Result<String, Trouble> {
         match self.fate {
-            Fate::Taken { label, .. } => Ok(label),
-            Fate::Kept { label, why: None, .. } => Ok(label),
+            Fate::Taken { label, .. } | Fate::Kept { label, why: None, .. } => Ok(label),
             Fate::Kept { word, why: Some(why), .. } => Err(Trouble::new(word, why, "")),
             Fate::Refused { kind, why, fields, .. } => Err(Trouble { fields, ..Trouble::new(&kind, why, "") }),
         }
