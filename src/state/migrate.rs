@@ -8,8 +8,7 @@ use super::schema::Tables;
 /// Format of the stores that this program writes: which tables there are, how keys lie, what the rows of one table say
 /// about those of another. What a record looks like is its own version's business.
 ///
-/// * 1: the first one. Not frozen yet: until the file contracts are complete, a store of an earlier commit may be
-///   unreadable.
+/// * 1: the first one. It is frozen: a store of it lies among the fixtures, and opens for ever.
 pub const FORMAT: u32 = 1;
 
 /// One step: makes a store of format `to` out of one of format `to - 1`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::state::check::check;
 use crate::state::dump::to_text;
-use crate::state::tests::{samples, small};
+use crate::state::tests::{samples, small, store};
 use crate::state::{Error, Store};
 
 /// Formats of which there are fixtures.
@@ -18,7 +18,8 @@ fn fixture(format: u32) -> PathBuf {
 /// A copy, because opening a store counts its run.
 fn copy(format: u32) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::copy(fixture(format), dir.path().join("data.mdb")).unwrap();
+    std::fs::create_dir(dir.path().join("store")).unwrap();
+    std::fs::copy(fixture(format), dir.path().join("store/data.mdb")).unwrap();
     dir
 }
 
@@ -48,9 +49,9 @@ fn the_present_format_has_a_fixture() {
     if path.exists() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    Store::open(dir.path(), small()).unwrap().write(samples::fill).unwrap();
+    let (_dir, store) = store();
+    store.write(samples::fill).unwrap();
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::copy(dir.path().join("data.mdb"), &path).unwrap();
+    store.reader().copy_into(&mut std::fs::File::create(&path).unwrap()).unwrap();
     panic!("{} was made: commit it, and never write it again", path.display());
 }
