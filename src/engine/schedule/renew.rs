@@ -119,9 +119,10 @@ fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
             Some(Anew { anchor, first: Some(anchor), after: anchor })
         }
         Recurrence::Every(length) if anchor > now => {
-            // Made by a clock that was ahead: the same grid, from before now on.
-            let steps = anchor.since(now).get().div_ceil(length.get().max(1));
-            let anchor = anchor.minus(Millis::new(steps.saturating_mul(length.get())));
+            // Made by a clock that was ahead: the same grid, from its first slot since 1970 on. However far back the clock
+            // is set next, its beginning is not taken for an instant that somebody asked for.
+            let length = i64::try_from(length.get()).unwrap_or(i64::MAX).max(1);
+            let anchor = Timestamp::from_millis(anchor.millis().rem_euclid(length));
             Some(Anew { anchor, first: None, after: now })
         }
         Recurrence::Cron(_) | Recurrence::Every(_) => Some(Anew { anchor, first: None, after: now }),

@@ -260,6 +260,21 @@ fn what_was_skipped_stays_so_up_to_now_whatever_the_recurrence_is_now() {
     assert_eq!(shown(task(&scene).next), "2026-01-17T14:00:00.000Z");
 }
 
+/// The grid of an interval has slots before its beginning too, where the clock was ahead when it was made: however often
+/// the clock is set back, the next slot is the grid's next one.
+#[test]
+fn a_grid_is_the_same_however_often_the_clock_is_set_back() {
+    let scene = scene();
+    let made = add(&scene, new(None, Some("5h"))).unwrap();
+    let period = Millis::minutes(5 * 60);
+    for back in ["2026-01-14T12:00:00Z", "2026-01-13T09:00:00Z", "2026-01-10T03:30:00Z"] {
+        set_clock(&scene, back);
+        let next = task(&scene).next.unwrap();
+        assert!(at(back) < next && next <= at(back).plus(period), "{back}: {next}");
+        assert_eq!(made.anchor.since(next).get() % period.get(), 0, "{back}: {next}");
+    }
+}
+
 /// A slot that was used by a clock that was ahead comes once more while another one waits: it takes no place.
 #[test]
 fn a_used_slot_does_not_take_the_place_of_one_that_waits() {
