@@ -28,6 +28,9 @@ const REMOVALS: u32 = 6;
 const WARN_EVERY: u32 = 16;
 /// What the init of a container says when the image lacks what it is to run.
 const NO_PROGRAM: &str = "failed to exec pid1";
+/// How often and how long the log of a container that failed without a word is waited for.
+const LATE_LOGS: u32 = 10;
+const LATE_LOG: Duration = Duration::from_millis(100);
 
 /// The container of the incarnation that runs.
 struct Here {
@@ -196,7 +199,15 @@ impl Session<'_> {
             Life::Fresh => Exit::NotStarted("its container was made and never started".to_owned()),
             Life::Over(exit) => exit,
         };
-        let tail = api.tail(id, &look.secrets).await;
+        let mut tail = api.tail(id, &look.secrets).await;
+        // Podman may know that a container is over before what it wrote last is in its log.
+        for _ in 0..LATE_LOGS {
+            if !tail.is_empty() || !matches!(exit, Exit::Code(1)) {
+                break;
+            }
+            tokio::time::sleep(LATE_LOG).await;
+            tail = api.tail(id, &look.secrets).await;
+        }
         if matches!(exit, Exit::Code(1)) && tail.contains(NO_PROGRAM) {
             let reason = format!("its image has no program that runs at {RUNNER}: run `hearth image build`");
             exit = Exit::NotStarted(reason);
