@@ -4,6 +4,7 @@
 //! has its own type at the edge that writes it. Inputs and effects are the two ends of the engine.
 
 pub mod address;
+pub mod agent;
 pub mod approval;
 pub mod card;
 pub mod channel;
