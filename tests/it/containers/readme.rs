@@ -38,14 +38,15 @@ fn from_nothing_to_an_agent_on_telegram() {
     house.host.done(&["up"], b"");
     house.host.done(&["apply", home.join("agent.toml").to_str().unwrap()], b"");
     house.host.start();
-    house.types(7, "hello from afar");
+    // Who has several destinations says to whom it speaks.
+    house.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
     let asked = house.wait("somebody to be asked", || {
         let listed: Value = serde_json::from_str(&house.host.done(&["approvals", "list", "--json"], b"")).unwrap();
         listed.to_string().contains("ap1").then_some(listed)
     });
     assert!(asked.to_string().contains("telegram"), "{asked}");
     house.host.done(&["approvals", "approve", "ap1"], b"");
-    house.wait("an answer", || house.shown().iter().any(|one| one.contains("hello from afar")).then_some(()));
+    house.wait("an answer", || (house.shown() == ["hello from afar"]).then_some(()));
     house.settle();
     house.stop();
 }
