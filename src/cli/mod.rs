@@ -37,6 +37,7 @@ mod purge;
 mod questions;
 mod rows;
 mod serve;
+mod service;
 mod session;
 mod sessions;
 mod shell;
@@ -151,6 +152,8 @@ enum Command {
     Status,
     /// Look for what could keep Hearth from working, and say how to mend it
     Doctor(doctor::DoctorArgs),
+    /// Have the system start, watch and stop the daemon
+    Service(service::ServiceArgs),
     /// Build and list what agents run in
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -342,6 +345,7 @@ fn run(cli: Cli) -> Done {
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
         Command::Status => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
+        Command::Service(args) => service::service(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),
         Command::Import(ImportCommand::Nanoclaw(args)) => import::nanoclaw(&paths, &args, json),
         Command::Check => check::check(&paths, json),

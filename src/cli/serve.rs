@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, local, out};
 use crate::config::{Paths, seams};
-use crate::daemon::{Daemon, Error, Wish};
+use crate::daemon::{Daemon, Error, State, Wish};
 use crate::model::configure::RuntimeKind;
 use crate::socket::server::{self, Serving};
 use crate::state;
@@ -49,6 +49,7 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
         return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
     };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
+    served.daemon.announce(&State::Ready);
     served.hint()?;
     let mut signals = served.signals()?;
     served.tokio.block_on(async {
@@ -106,7 +107,11 @@ impl Served {
 
     /// A signal that comes meanwhile ends the waiting.
     fn stop_hearing(self, mut signals: Signals) -> Done {
-        let tell = |waiting| out::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+        self.daemon.announce(&State::Stopping);
+        let tell = |waiting| {
+            out::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+            self.daemon.announce(&State::Words(format!("stopping, waiting for {waiting}")));
+        };
         self.tokio.block_on(async {
             tokio::select! {
                 biased;

@@ -38,6 +38,18 @@ pub fn typed_in() -> Option<PathBuf> {
     path("PWD").filter(|path| path.is_absolute())
 }
 
+/// Where the system wants to hear how a service of its is doing; none if it does not.
+#[must_use]
+pub fn notify_socket() -> Option<PathBuf> {
+    path("NOTIFY_SOCKET")
+}
+
+/// Whether standard error goes to the journal, which notes times itself.
+#[must_use]
+pub fn in_journal() -> bool {
+    path("JOURNAL_STREAM").is_some()
+}
+
 /// Whether a text can name a variable in every shell.
 #[must_use]
 pub fn is_env_name(name: &str) -> bool {

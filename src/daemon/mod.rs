@@ -25,6 +25,7 @@ use crate::model::time::Timestamp;
 use crate::runtime::{Events, Runtime};
 use crate::state::{self, Store};
 
+mod announce;
 mod builds;
 mod crash;
 mod desk;
@@ -49,6 +50,8 @@ mod token;
 pub mod trial;
 mod typing;
 
+use announce::Announcer;
+pub use announce::State;
 pub use builds::BuildStatus;
 use builds::Builds;
 use files::{Fates, Files, Removals, Remover};
@@ -62,7 +65,7 @@ use stop::{Needed, Stop};
 use switchboard::Switchboard;
 use typing::Typing;
 
-pub use drain::Waiting;
+pub use drain::{STOP_MAX, Waiting};
 pub use runtime::{rehearse, unused_image};
 pub use switchboard::LineStatus;
 
@@ -145,6 +148,7 @@ pub struct Daemon {
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
+    announcer: Announcer,
     files: Files,
     fates: Fates,
     /// Held while an event with files is read.
@@ -213,6 +217,7 @@ impl Daemon {
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
+            announcer: Announcer::of_the_system(),
             fates: Fates::new(&files, &removals),
             files,
             reading: Mutex::default(),
@@ -265,6 +270,7 @@ impl Daemon {
                     }
                     crash::point("performed");
                     self.wake_in_time();
+                    self.announcer.alive(self.clock.now().awake);
                 }
                 Err(error) => {
                     tracing::error!(%error, "the engine cannot go on");
@@ -400,6 +406,11 @@ impl Daemon {
     #[must_use]
     pub fn builds(&self) -> Vec<BuildStatus> {
         self.builds.as_ref().map(|builds| builds.status()).unwrap_or_default()
+    }
+
+    /// Tells the system how the daemon is, if the system started it.
+    pub fn announce(&self, state: &State) {
+        self.announcer.tell(state);
     }
 
     /// Inputs that wait for the engine.

@@ -36,6 +36,7 @@ mod group_state;
 mod home;
 mod host;
 mod image;
+mod installed;
 mod laws;
 mod lifecycle;
 mod nanoclaw;

@@ -304,7 +304,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/runtime/process", "starts agents"),
-            ("src/cli/service.rs", "installs the service, bounded and timed out"),
+            ("src/cli/service.rs", "talks to what manages services, and hands over to what shows logs"),
             ("src/contracts/git.rs", "asks git, bounded and timed out"),
             ("container/agent-runner/src/child.rs", "starts the provider"),
             ("container/agent-runner/src/script.rs", "runs a task's script"),
