@@ -52,6 +52,7 @@ mod time;
 mod transcripts;
 mod trouble;
 mod users;
+mod watch;
 mod why;
 mod wirings;
 mod words;
@@ -149,7 +150,7 @@ enum Command {
     /// Show, list and adopt workspaces: the directories whose sessions are kept apart
     Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
-    Status,
+    Status(status::StatusArgs),
     /// Look for what could keep Hearth from working, and say how to mend it
     Doctor(doctor::DoctorArgs),
     /// Have the system start, watch and stop the daemon
@@ -343,7 +344,7 @@ fn run(cli: Cli) -> Done {
         Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, &args, json),
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
-        Command::Status => status::status(&paths, json),
+        Command::Status(args) => status::run(&paths, &args, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Service(args) => service::service(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

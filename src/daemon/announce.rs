@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(hear().as_deref(), Some("READY=1\nSTATUS=serving"));
         announcer.tell(&State::Words("waiting for\n2 turns".into()));
         assert_eq!(hear().as_deref(), Some("STATUS=waiting for 2 turns"));
-        let at = |seconds| Awake::start(1).plus(Millis::seconds(seconds));
+        let at = |seconds| Awake::new(1, Millis::seconds(seconds).get());
         for (seconds, heard) in [(1, true), (2, false), (15, false), (16, true)] {
             announcer.alive(at(seconds));
             assert_eq!(hear().is_some(), heard, "{seconds}");

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::host::{Ended, Host, wait_for};
@@ -99,7 +99,8 @@ fn it_is_installed_once_and_removed_and_the_data_stays() {
 
     let removed = system.json(&["uninstall"]);
     assert_eq!(removed["removed"], true, "{removed}");
-    let stop = ["disable --now UNIT", "daemon-reload", "reset-failed UNIT"].map(|one| format!("systemctl --user {one}"));
+    let stop =
+        ["disable --now UNIT", "daemon-reload", "reset-failed UNIT"].map(|one| format!("systemctl --user {one}"));
     assert_eq!(system.told(), stop);
     assert!(!file.exists() && data.join("store").exists());
     std::fs::remove_file(system.dir.join("state")).unwrap();
@@ -153,9 +154,11 @@ fn what_system_and_hearth_say_is_compared() {
     assert!(absent.code == Some(1) && absent.stderr.contains("not installed"), "{absent:#?}");
     system.done(&["install", "--as-root", "--no-start"]);
     system.host.start();
-    let pid = system.host.daemon().unwrap().pid();
+    let pid = system.host.daemon().unwrap().pid().as_raw_nonzero().get().cast_unsigned();
     let state = |pid: u32| {
-        format!("LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID={pid}\nStatusText=serving\n")
+        format!(
+            "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID={pid}\nStatusText=serving\n"
+        )
     };
     system.state(&state(pid));
     let agreed = system.done(&["status"]);
@@ -206,18 +209,20 @@ fn the_system_is_told_how_the_daemon_is() {
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_nonblocking(true).unwrap();
     host.env.push(("NOTIFY_SOCKET".into(), path.display().to_string()));
-    let heard = |wanted: &str| {
+    let heard = std::cell::RefCell::new(String::new());
+    let wait = |wanted: &str| {
         wait_for(wanted, || {
             let mut text = [0; 200];
-            let length = socket.recv(&mut text).ok()?;
-            String::from_utf8_lossy(&text[..length]).contains(wanted).then_some(())
+            while let Ok(length) = socket.recv(&mut text) {
+                heard.borrow_mut().push_str(&String::from_utf8_lossy(&text[..length]));
+            }
+            heard.borrow().contains(wanted).then_some(())
         });
     };
     host.launch();
-    heard("READY=1");
-    // Once for the first commits after that; the next one comes much later.
-    heard("WATCHDOG=1");
-    host.daemon().unwrap().signal(Signal::TERM);
-    heard("STOPPING=1");
+    wait("READY=1");
+    wait("WATCHDOG=1");
+    kill_process(host.daemon().unwrap().pid(), Signal::TERM).unwrap();
+    wait("STOPPING=1");
     assert_eq!(host.ended().code, Some(0));
 }

@@ -10,10 +10,7 @@ const STOP_REST: u64 = 30;
 pub(super) fn unit(facts: &Facts<'_>) -> String {
     let stop = STOP_MAX.as_secs().saturating_add(STOP_REST);
     let environment = facts.environment.map_or_else(String::new, |path| {
-        format!(
-            "# Variables that hearth.toml refers to (`env:NAME`); chmod 600 it.\nEnvironmentFile=-{}\n",
-            file(path)
-        )
+        format!("# Variables that hearth.toml refers to (`env:NAME`); chmod 600 it.\nEnvironmentFile=-{}\n", file(path))
     });
     let path = facts.path.map_or_else(String::new, |path| {
         format!(

@@ -185,6 +185,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line talks to terminals",
     },
     Ban {
+        thing: Thing::Crate("ratatui"),
+        within: "",
+        places: &[("src/cli/watch", "the live view of `hearth status --watch`")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
         thing: Thing::Crate("indicatif"),
         within: "",
         places: &[("src/cli/progress.rs", "progress of long work")],
