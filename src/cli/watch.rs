@@ -112,7 +112,7 @@ fn run(
                     Err(failure) => format!("not done: {}", words(failure)),
                 });
                 // What looks has ended if nobody hears this, and then nothing is new.
-                drop(again.send(()));
+                again.send(()).ok();
             }
         }
     }

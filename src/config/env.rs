@@ -47,7 +47,10 @@ pub fn notify_socket() -> Option<PathBuf> {
 /// Whether standard error goes to the journal, which notes times itself.
 #[must_use]
 pub fn in_journal() -> bool {
-    path("JOURNAL_STREAM").is_some()
+    let named = env_lookup("JOURNAL_STREAM");
+    let is = rustix::fs::fstat(std::io::stderr()).ok().map(|found| format!("{}:{}", found.st_dev, found.st_ino));
+    // A program that redirects standard error hands the variable down all the same.
+    named.is_some() && named == is
 }
 
 /// Whether a text can name a variable in every shell.

@@ -4,6 +4,7 @@
 //! Inputs come from everywhere into one queue; the engine's thread takes all that wait, commits them together, answers
 //! them and hands the effects on. Nothing else writes.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
-use crate::clock::{self, Alarm, Clock};
+use crate::clock::{self, Alarm, Clock, Stopwatch};
 use crate::config::{BadPlace, Machine, Paths, env};
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
@@ -37,6 +38,7 @@ mod groups;
 pub mod image;
 mod inbox;
 mod mailroom;
+mod metrics;
 mod perform;
 mod reconcile;
 mod runtime;
@@ -58,6 +60,7 @@ use files::{Fates, Files, Removals, Remover};
 use groups::Groups;
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
+use metrics::Metrics;
 use perform::World;
 use runtime::Chosen;
 use skips::Skips;
@@ -149,6 +152,7 @@ pub struct Daemon {
     token: String,
     stop: Arc<Stop>,
     announcer: Announcer,
+    metrics: Arc<Metrics>,
     files: Files,
     fates: Fates,
     /// Held while an event with files is read.
@@ -185,9 +189,12 @@ impl Daemon {
             clock: clock.clone(),
         };
         let mailroom = Mailroom::open(paths, &files, &install, around)?;
-        let outcomes = Arc::clone(&inbox);
+        let metrics = Metrics::new(engine.store(), runtime.name())?;
+        let terminal = ChannelName::new(terminal::NAME)?;
+        let (outcomes, counted, of) = (Arc::clone(&inbox), Arc::clone(&metrics), terminal.clone());
         let delivered = move |id, result| {
             crash::point("delivered");
+            counted.delivered(&of, &result);
             outcomes.push(Item::of(Input::Delivered(id, result)));
         };
         let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
@@ -199,8 +206,8 @@ impl Daemon {
             sessions: paths.sessions(),
             typing: Arc::clone(&typing),
             fates: Fates::new(&files, &removals),
+            metrics: Arc::clone(&metrics),
         };
-        let terminal = ChannelName::new(terminal::NAME)?;
         let switchboard = Switchboard::new(around, terminal, terminal::as_channel(&terminals));
         let daemon = Arc::new(Self {
             engine,
@@ -218,6 +225,7 @@ impl Daemon {
             token: token::renew(&paths.token())?,
             stop,
             announcer: Announcer::of_the_system(),
+            metrics,
             fates: Fates::new(&files, &removals),
             files,
             reading: Mutex::default(),
@@ -262,10 +270,13 @@ impl Daemon {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
             crash::point("taken");
+            let began = Stopwatch::start();
             match self.commit(&group) {
                 Ok(done) => {
                     crash::point("committed");
+                    self.metrics.committed(&group, began.elapsed());
                     for (answer, to) in done.into_iter().zip(answers) {
+                        self.metrics.answered(&answer);
                         answer_and_perform(world, answer, to);
                     }
                     crash::point("performed");
@@ -417,6 +428,15 @@ impl Daemon {
     #[must_use]
     pub fn queued(&self) -> usize {
         self.inbox.len()
+    }
+
+    /// Serves numbers for a monitoring system at an address until the daemon stops; where it listens. Only inside a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the address cannot be had.
+    pub async fn serve_metrics(self: &Arc<Self>, address: SocketAddr) -> Result<SocketAddr, Error> {
+        metrics::serve(self, address).await
     }
 
     /// Waits until the daemon was asked to stop or cannot go on.

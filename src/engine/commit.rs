@@ -182,6 +182,7 @@ impl Engine {
             steady: given.steady,
             has_room: true,
             patterns: &self.patterns,
+            fires: RefCell::default(),
             careful: (care == Care::Careful).then(careful),
         }
     }
@@ -189,9 +190,13 @@ impl Engine {
     fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
         let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
+        applied.fires = cx.fires.into_inner();
         let refused = applied.reply.is_refusal();
         if one.dry_run {
             applied.effects.clear();
+        }
+        if refused || one.dry_run {
+            applied.fires.clear();
         }
         if refused || one.dry_run { Err(Undo::Answered(applied)) } else { Ok(applied) }
     }

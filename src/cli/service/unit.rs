@@ -18,7 +18,7 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
             assignment("PATH", path)
         )
     });
-    let (name, program, data) = (facts.name, word(facts.program), word(facts.data));
+    let (name, program, data) = (facts.name, format!("\"{}\"", quoted(facts.program)), word(facts.data));
     format!(
         "# {MARK}, which writes it anew: what you want different belongs into\n\
          # `systemctl --user edit {name}`.\n\
@@ -63,7 +63,7 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
     )
 }
 
-/// One word of a command line.
+/// One word of a command line behind the program, in which alone variables stand for values.
 fn word(text: &str) -> String {
     format!("\"{}\"", quoted(text).replace('$', "$$"))
 }

@@ -185,6 +185,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line talks to terminals",
     },
     Ban {
+        thing: Thing::Crate("prometheus_client"),
+        within: "",
+        places: &[("src/daemon/metrics/", "counts, and says what it counted")],
+        why: "what happens is counted where it is committed",
+    },
+    Ban {
         thing: Thing::Crate("ratatui"),
         within: "",
         places: &[("src/cli/watch", "the live view of `hearth status --watch`")],
@@ -232,7 +238,13 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("axum"),
         within: "",
-        places: &[("src/channel/webhook/", "the web service of bridges")],
+        places: &[
+            ("src/channel/webhook/", "the web service of bridges"),
+            (
+                "src/daemon/metrics/listen.rs",
+                "numbers for those who ask, where that was wanted, through the same entrance",
+            ),
+        ],
         why: "Hearth listens in one place, to those who sign",
     },
     Ban {
