@@ -85,6 +85,12 @@ fn screen() -> Screen {
     screen
 }
 
+fn in_mode(mode: Mode) -> Screen {
+    let mut screen = screen();
+    screen.mode = mode;
+    screen
+}
+
 fn drawn(screen: &Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let now = Timestamp::parse(NOW).unwrap();
@@ -102,7 +108,7 @@ fn screens_of_any_size_are_drawn() {
     insta::assert_snapshot!(drawn(&screen(), 60, 16));
     for (width, height) in [(0, 0), (1, 1), (10, 3), (20, 8), (300, 100)] {
         for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::RestartAgent("main".into()))] {
-            drawn(&Screen { mode, ..screen() }, width, height);
+            drawn(&in_mode(mode), width, height);
         }
     }
 }
@@ -182,7 +188,7 @@ fn keys_lead_to_acts() {
 #[test]
 fn whoever_leaves_leaves_from_anywhere() {
     for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::Pause("ta1".into()))] {
-        assert_eq!(Screen { mode, ..screen() }.press(Key::Interrupt), Some(Command::Quit));
+        assert_eq!(in_mode(mode).press(Key::Interrupt), Some(Command::Quit));
     }
     assert_eq!(screen().press(Key::Char('q')), Some(Command::Quit));
     // Within a filter it is a letter.
