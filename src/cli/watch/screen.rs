@@ -28,7 +28,7 @@ pub(super) enum Act {
     Decide(String, String, String),
     /// Ends all incarnations of an agent, and its waits.
     RestartAgent(String),
-    /// Ends the incarnation of a session, or its wait; in words what.
+    /// Ends the incarnation of a session, or its wait; with the question.
     RestartSession(String, String),
     Pause(String),
     Resume(String),
@@ -44,7 +44,7 @@ impl Act {
                     "Restart {agent}? All its incarnations end now and give back what they work on; its waits are over."
                 )
             }
-            Self::RestartSession(_, what) => format!("{what}?"),
+            Self::RestartSession(_, what) => what.clone(),
             Self::Pause(task) => format!("Pause {task}?"),
             Self::Resume(task) => format!("Resume {task}?"),
         }
@@ -307,13 +307,13 @@ impl Screen {
         match (key, one.incarnation) {
             ('R', _) => Ok(Act::RestartAgent(agent.clone())),
             ('k', Some(number)) => {
-                let what = format!("End {session}.{number} of {agent} now? It gives back what it works on");
+                let what = format!("End {session}.{number} of {agent} now? It gives back what it works on.");
                 Ok(Act::RestartSession(session, what))
             }
             ('k', None) => Err(format!("{session} has no incarnation")),
             (_, _) if one.held_off.is_some() => Ok(Act::RestartAgent(agent.clone())),
             (_, _) if one.failed_starts > 0 => {
-                let what = format!("End the wait of {session} of {agent}, and start it now");
+                let what = format!("End the wait of {session} of {agent}, and start it now?");
                 Ok(Act::RestartSession(session, what))
             }
             (_, _) => Err(format!("{session} waits for nothing that could be reset")),

@@ -41,7 +41,7 @@ async fn answer(State(daemon): State<Arc<Daemon>>) -> Response {
     let text = tokio::task::spawn_blocking(move || Metrics::text(&daemon.metrics, &daemon)).await;
     match text {
         Ok(Ok(text)) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

@@ -151,12 +151,11 @@ impl Metrics {
     }
 
     /// Everything as text, with how things are in one read transaction.
-    fn text(&self, daemon: &super::Daemon) -> Result<String, state::Error> {
-        self.count_drops(daemon.store())?;
-        self.gauges.read(daemon)?;
+    fn text(&self, daemon: &super::Daemon) -> Result<String, String> {
+        let read = self.count_drops(daemon.store()).and_then(|()| self.gauges.read(daemon));
+        read.map_err(|error| error.to_string())?;
         let mut text = String::new();
-        // Writing into a String cannot fail.
-        drop(encode(&mut text, &self.registry));
+        encode(&mut text, &self.registry).map_err(|error| error.to_string())?;
         Ok(text)
     }
 
