@@ -12,7 +12,16 @@ use super::error::{Error, Result};
 /// Holds the lock until it is dropped, or its process ends in any way.
 #[derive(Debug)]
 pub(super) struct WriterLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for WriterLock {
+    /// Closing the file is not enough: a child that another thread is just starting has the file too, until it becomes
+    /// its program, and would hold the lock that long.
+    fn drop(&mut self) {
+        // Should it not go, it goes with the file.
+        flock(&self.file, FlockOperation::Unlock).ok();
+    }
 }
 
 /// Takes the lock of a data directory, or says who holds it.
@@ -34,7 +43,7 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
         Err(errno) => return Err(Error::io(path)(errno.into())),
     }
     note(&mut file).map_err(Error::io(path))?;
-    Ok(WriterLock { _file: file })
+    Ok(WriterLock { file })
 }
 
 /// Notes who holds the lock. A full disk must not keep the daemon from starting: it would never make room.
@@ -55,5 +64,21 @@ fn holder(file: &mut File) -> String {
     match (read, text.trim()) {
         (Ok(_), pid) if !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()) => format!("process {pid}"),
         _ => "another process".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_was_given_back_is_free_though_a_copy_of_its_file_is_open() {
+        let data = tempfile::tempdir().unwrap();
+        let lock = take(data.path()).unwrap();
+        let child = lock.file.try_clone().unwrap();
+        assert!(matches!(take(data.path()), Err(Error::Locked { .. })));
+        drop(lock);
+        take(data.path()).unwrap();
+        drop(child);
     }
 }
