@@ -191,13 +191,7 @@ impl Daemon {
         let mailroom = Mailroom::open(paths, &files, &install, around)?;
         let metrics = Metrics::new(engine.store(), runtime.name())?;
         let terminal = ChannelName::new(terminal::NAME)?;
-        let (outcomes, counted, of) = (Arc::clone(&inbox), Arc::clone(&metrics), terminal.clone());
-        let delivered = move |id, result| {
-            crash::point("delivered");
-            counted.delivered(&of, &result);
-            outcomes.push(Item::of(Input::Delivered(id, result)));
-        };
-        let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
+        let terminals = attended(&inbox, &metrics, &terminal);
         let removals = Remover::new(&files, &engine, &mailroom, &stop).start()?;
         let around = switchboard::Around {
             tokio: tokio.clone(),
@@ -467,6 +461,16 @@ impl Daemon {
             None => Ok(()),
         }
     }
+}
+
+/// Terminals that say what became of deliveries.
+fn attended(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Arc<Terminals> {
+    let (inbox, metrics, name) = (Arc::clone(inbox), Arc::clone(metrics), name.clone());
+    Arc::new(Terminals::new(Arc::new(move |id, result| {
+        crash::point("delivered");
+        metrics.delivered(&name, &result);
+        inbox.push(Item::of(Input::Delivered(id, result)));
+    })))
 }
 
 fn answer_and_perform(world: &World, answer: Answer, to: Option<oneshot::Sender<Heard>>) {

@@ -160,7 +160,7 @@ impl Engine {
         let no_room = if group.iter().any(needs_room) { self.no_room()? } else { None };
         let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
-                Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
+                Err(Undo::Answered(Box::new(Applied::refused("store_full", refusal.clone()))))
             }
             _ => Self::one(Cx { has_room: no_room.is_none(), ..self.cx(db, given, care) }, txn, one),
         };
@@ -198,7 +198,7 @@ impl Engine {
         if refused || one.dry_run {
             applied.fires.clear();
         }
-        if refused || one.dry_run { Err(Undo::Answered(applied)) } else { Ok(applied) }
+        if refused || one.dry_run { Err(Undo::Answered(Box::new(applied))) } else { Ok(applied) }
     }
 
     fn no_room(&self) -> Result<Option<String>, state::Error> {
@@ -227,7 +227,7 @@ enum Care {
 /// Why a transaction of a group is undone.
 enum Undo {
     /// Its answer stands, what it wrote does not.
-    Answered(Applied),
+    Answered(Box<Applied>),
     /// It failed.
     Fault(state::Error),
 }
@@ -245,7 +245,8 @@ impl Undo {
 
     fn answer(done: Result<Applied, Self>) -> Answer {
         match done {
-            Ok(applied) | Err(Self::Answered(applied)) => Ok(applied),
+            Ok(applied) => Ok(applied),
+            Err(Self::Answered(applied)) => Ok(*applied),
             Err(Self::Fault(error)) => Err(error),
         }
     }
