@@ -293,12 +293,6 @@ impl Paths {
         self.data.join("run")
     }
 
-    /// The file on which a running daemon holds its lock.
-    #[must_use]
-    pub fn lock(&self) -> PathBuf {
-        self.run().join("daemon.lock")
-    }
-
     /// The file with the token that the socket demands; its writer makes it with mode 0600.
     #[must_use]
     pub fn token(&self) -> PathBuf {

@@ -75,10 +75,9 @@ fn every_command_is_in_the_readme() {
     let names: BTreeSet<String> =
         commands.filter(|name| name.bytes().all(|b| b.is_ascii_alphabetic())).map(str::to_lowercase).collect();
     assert!(names.len() > 20, "{names:?}");
-    let missing: Vec<&String> = names
-        .iter()
-        .filter(|name| !readme.contains(&format!("`{name}")) && !readme.contains(&format!("hearth {name}")))
-        .collect();
+    let is_there =
+        |name: &&String| ["`", "hearth ", "import "].iter().any(|before| readme.contains(&format!("{before}{name}")));
+    let missing: Vec<&String> = names.iter().filter(|name| !is_there(name)).collect();
     assert!(missing.is_empty(), "the README names none of these commands: {missing:?}");
 }
 

@@ -182,11 +182,13 @@ fn logs_are_those_of_the_unit() {
     assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=100 --output=json"]);
 }
 
+fn with<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [arguments, &["--manager", "launchd"]].concat()
+}
+
 #[test]
 fn launchd_is_told_the_same() {
     let system = System::new();
-    let manager = ["--manager", "launchd"];
-    let with = |arguments: &[&str]| [arguments, &manager].concat();
     let installed = system.json(&with(INSTALL));
     let file = PathBuf::from(installed["file"].as_str().unwrap());
     assert!(file.starts_with(system.host.path("Library/LaunchAgents")), "{installed}");
