@@ -353,7 +353,10 @@ pub(super) const LONG_FILES: &[(&str, &str)] = &[];
 pub(super) const EMPTY_NAMES: [&str; 6] = ["manager", "helper", "helpers", "util", "utils", "service"];
 
 /// Names that may have such a word, with the reason.
-pub(super) const NAMES: &[(&str, &str)] = &[("src/cli/service.rs", "it installs Hearth as a service of the system")];
+pub(super) const NAMES: &[(&str, &str)] = &[
+    ("src/cli/service.rs", "it installs Hearth as a service of the system"),
+    ("src/cli/mod.rs", "declares that module"),
+];
 
 /// Words about how the code came to be; a reader needs to know how it is. Written in halves, because this file is read too.
 pub(super) const MAKING: [&str; 9] = [
