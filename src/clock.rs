@@ -45,6 +45,24 @@ fn advance(awake: Duration, passed: Duration) -> Duration {
     awake.saturating_add(passed.min(3 * TICK.duration()))
 }
 
+/// How long something takes: for numbers and for people, never for decisions.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(monotonic())
+    }
+
+    /// Since it began, without the time in which the machine slept.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        monotonic().saturating_duration_since(self.0)
+    }
+}
+
 /// The three clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {

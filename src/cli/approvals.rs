@@ -8,6 +8,7 @@ use crate::config::Paths;
 use crate::model::approval::{Approval, ApprovalState, Decider, Matters};
 use crate::model::card::Matter;
 use crate::model::id::{AgentId, ApprovalId, ChatId, SessionId};
+use crate::model::time::Timestamp;
 use crate::state::{self, Read, Reader, Tables};
 
 /// Messages that wait for one approval and are shown.
@@ -134,6 +135,33 @@ fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
     found.map(|agent| agent.id).ok_or_else(|| entity::missing("agent", folder, "agents"))
 }
 
+/// An approval that is open, for the view of everything.
+pub(super) struct Open {
+    pub(super) id: ApprovalId,
+    pub(super) about: String,
+    pub(super) expires: Timestamp,
+}
+
+/// The open ones, the oldest first.
+pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<Open>, state::Error> {
+    let mut found = Vec::new();
+    for id in open_ids(db, txn, limit)? {
+        let approval = db.approvals.require(txn, &id)?;
+        found.push(Open { id, about: about(db, txn, &approval.about)?.1, expires: approval.expires });
+    }
+    Ok(found)
+}
+
+fn open_ids(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<ApprovalId>, state::Error> {
+    let mut open = Vec::new();
+    for row in db.approvals_due.iter(txn)? {
+        open.push(row?.0.1);
+    }
+    open.sort_unstable();
+    open.truncate(limit);
+    Ok(open)
+}
+
 fn list(db: &Tables, txn: &Read<'_>, (all, limit): (bool, usize)) -> Result<Vec<ApprovalJson>, state::Error> {
     let mut found = Vec::new();
     if all {
@@ -146,13 +174,7 @@ fn list(db: &Tables, txn: &Read<'_>, (all, limit): (bool, usize)) -> Result<Vec<
         }
         return Ok(found);
     }
-    let mut open = Vec::new();
-    for row in db.approvals_due.iter(txn)? {
-        let ((_, id), ()) = row?;
-        open.push(id);
-    }
-    open.sort_unstable();
-    for id in open.into_iter().take(limit) {
+    for id in open_ids(db, txn, limit)? {
         found.push(shape(db, txn, (id, &db.approvals.require(txn, &id)?))?);
     }
     Ok(found)

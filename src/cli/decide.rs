@@ -22,21 +22,7 @@ struct DecidedJson<'a> {
 
 /// Decides: `value` is that of an option, its label or its number.
 pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> Done {
-    // Deciding makes no store.
-    Reader::open(paths.data()).map(drop)?;
-    let (decided, text) = match host(paths, false)? {
-        Host::Daemon(mut client) => {
-            let request = Request::Decide { matter: matter.to_string(), value: value.to_owned() };
-            match client.ask(&request)? {
-                Response::Answered { decided, text } => (decided, text),
-                other => return Err(unexpected(other).into()),
-            }
-        }
-        Host::Store(local) => match local.submit(Input::Decide(matter, value.to_owned()), false)? {
-            Reply::Answered { decided, text } => (decided, text),
-            other => return Err(unfit(other)),
-        },
-    };
+    let (decided, text) = submit(paths, matter, value)?;
     if json {
         out::json(&DecidedJson { id: matter.to_string(), decided, text: &text })?;
     } else if decided {
@@ -46,5 +32,24 @@ pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> 
         (true, _) => Ok(()),
         (false, true) => Err(Failure::Told),
         (false, false) => Err(Failure::Failed(format!("{matter}: {text}"))),
+    }
+}
+
+/// Has it decided, without a word: whether that decided anything, and what to tell.
+pub(super) fn submit(paths: &Paths, matter: Matter, value: &str) -> Result<(bool, String), Failure> {
+    // Deciding makes no store.
+    Reader::open(paths.data()).map(drop)?;
+    match host(paths, false)? {
+        Host::Daemon(mut client) => {
+            let request = Request::Decide { matter: matter.to_string(), value: value.to_owned() };
+            match client.ask(&request)? {
+                Response::Answered { decided, text } => Ok((decided, text)),
+                other => Err(unexpected(other).into()),
+            }
+        }
+        Host::Store(local) => match local.submit(Input::Decide(matter, value.to_owned()), false)? {
+            Reply::Answered { decided, text } => Ok((decided, text)),
+            other => Err(unfit(other)),
+        },
     }
 }

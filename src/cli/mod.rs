@@ -31,12 +31,14 @@ mod inject;
 mod line;
 mod listening;
 mod local;
+mod log;
 mod out;
 mod progress;
 mod purge;
 mod questions;
 mod rows;
 mod serve;
+mod service;
 mod session;
 mod sessions;
 mod shell;
@@ -51,6 +53,7 @@ mod time;
 mod transcripts;
 mod trouble;
 mod users;
+mod watch;
 mod why;
 mod wirings;
 mod words;
@@ -76,6 +79,9 @@ struct Global {
     /// Answer in JSON
     #[arg(long, global = true)]
     json: bool,
+    /// Form of what is logged on standard error
+    #[arg(long, global = true, value_enum, default_value_t, env = "HEARTH_LOG_FORMAT", hide_env_values = true)]
+    log_format: log::LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,9 +154,11 @@ enum Command {
     /// Show, list and adopt workspaces: the directories whose sessions are kept apart
     Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
-    Status,
+    Status(status::StatusArgs),
     /// Look for what could keep Hearth from working, and say how to mend it
     Doctor(doctor::DoctorArgs),
+    /// Have the system start, watch and stop the daemon
+    Service(service::ServiceArgs),
     /// Build and list what agents run in
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -262,7 +270,7 @@ pub fn main() -> ExitCode {
         let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         return agent_runner::main_from_arguments(&words);
     }
-    start_log(matches!(cli.command, Command::Run(_)));
+    log::start(matches!(cli.command, Command::Run(_)), cli.global.log_format);
     exit(run(cli))
 }
 
@@ -340,8 +348,9 @@ fn run(cli: Cli) -> Done {
         Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, &args, json),
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
-        Command::Status => status::status(&paths, json),
+        Command::Status(args) => status::run(&paths, &args, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
+        Command::Service(args) => service::service(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),
         Command::Import(ImportCommand::Nanoclaw(args)) => import::nanoclaw(&paths, &args, json),
         Command::Check => check::check(&paths, json),
@@ -355,19 +364,4 @@ fn run(cli: Cli) -> Done {
         | Command::Cron(_)
         | Command::Time(_) => Ok(()),
     }
-}
-
-/// One-shot commands say only what is wrong; the daemon says what it does. `HEARTH_LOG` overrides.
-fn start_log(daemon: bool) {
-    let default = if daemon { "hearth=info,warn" } else { "warn" };
-    let wanted = crate::config::env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
-    let filter = tracing_subscriber::EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
-        out::warning(&format!("HEARTH_LOG is no filter like `hearth=debug`: {error}; `{default}` is used"));
-        default.into()
-    });
-    let colours = out::coloured(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let log = log.with_ansi(colours);
-    // A second logger in one process is refused; there is only this one.
-    drop(log.try_init());
 }

@@ -87,6 +87,17 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
     }
 }
 
+/// The open ones, the oldest first.
+pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<(QuestionId, Question)>, state::Error> {
+    let mut ids = Vec::new();
+    for row in db.questions_due.iter(txn)? {
+        ids.push(row?.0.1);
+    }
+    ids.sort_unstable();
+    ids.truncate(limit);
+    ids.into_iter().map(|id| Ok((id, db.questions.require(txn, &id)?))).collect()
+}
+
 fn list(db: &Tables, txn: &Read<'_>, (all, limit): (bool, usize)) -> Result<Vec<QuestionJson>, state::Error> {
     let mut ids = Vec::new();
     if all {
@@ -101,11 +112,7 @@ fn list(db: &Tables, txn: &Read<'_>, (all, limit): (bool, usize)) -> Result<Vec<
             before = Some(id);
         }
     } else {
-        for row in db.questions_due.iter(txn)? {
-            ids.push(row?.0.1);
-        }
-        ids.sort_unstable();
-        ids.truncate(limit);
+        return open(db, txn, limit)?.into_iter().map(|(id, row)| shown(db, txn, id, row)).collect();
     }
     ids.into_iter().map(|id| shown(db, txn, id, db.questions.require(txn, &id)?)).collect()
 }

@@ -1,5 +1,6 @@
 //! `hearth run`, and the daemon that `up` and `chat` run for as long as they need it.
 
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, local, out};
 use crate::config::{Paths, seams};
-use crate::daemon::{Daemon, Error, Wish};
+use crate::daemon::{Daemon, Error, State, Wish};
 use crate::model::configure::RuntimeKind;
 use crate::socket::server::{self, Serving};
 use crate::state;
@@ -27,6 +28,12 @@ pub(super) struct RunArgs {
     /// Where agents run, for this run only
     #[arg(long, value_enum)]
     runtime: Option<RuntimeArg>,
+    /// Serve numbers for Prometheus here, like 127.0.0.1:9464, at /metrics
+    #[arg(long, value_name = "ADDRESS", env = "HEARTH_METRICS", hide_env_values = true)]
+    metrics: Option<SocketAddr>,
+    /// Also at an address that other machines can reach: whoever reaches it reads them
+    #[arg(long, requires = "metrics")]
+    metrics_open: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -43,12 +50,23 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
         RuntimeArg::Podman => RuntimeKind::Podman,
         RuntimeArg::Process => RuntimeKind::Process,
     });
+    if let Some(address) = args.metrics.filter(|address| !address.ip().is_loopback() && !args.metrics_open) {
+        return Err(Failure::Failed(format!(
+            "other machines could read the metrics at {address}: use an address of this machine alone, like 127.0.0.1:9464, or \
+             add --metrics-open if that is meant"
+        )));
+    }
     let served = local::daemon_or(paths, |_| None, || Served::start(paths, runtime).map(Some))?;
     let Some(served) = served else {
         let data = paths.data().display();
         return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
     };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
+    if let Err(error) = args.metrics.map_or(Ok(()), |address| served.serve_metrics(address)) {
+        served.stop()?;
+        return Err(error.into());
+    }
+    served.daemon.announce(&State::Ready);
     served.hint()?;
     let mut signals = served.signals()?;
     served.tokio.block_on(async {
@@ -98,6 +116,12 @@ impl Served {
         Ok(Self { daemon, serving, tokio })
     }
 
+    fn serve_metrics(&self, address: SocketAddr) -> Result<(), Error> {
+        let bound = self.tokio.block_on(self.daemon.serve_metrics(address))?;
+        tracing::info!(address = %bound, "metrics are served");
+        Ok(())
+    }
+
     /// Lets what is under way end, then stops the daemon.
     pub(super) fn stop(self) -> Done {
         let signals = self.signals()?;
@@ -106,7 +130,11 @@ impl Served {
 
     /// A signal that comes meanwhile ends the waiting.
     fn stop_hearing(self, mut signals: Signals) -> Done {
-        let tell = |waiting| out::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+        self.daemon.announce(&State::Stopping);
+        let tell = |waiting| {
+            out::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+            self.daemon.announce(&State::Words(format!("stopping, waiting for {waiting}")));
+        };
         self.tokio.block_on(async {
             tokio::select! {
                 biased;

@@ -38,6 +38,11 @@ pub(super) enum SessionsCommand {
         /// Its id, like se3, or the folder of an agent for all of its sessions
         session: String,
     },
+    /// End its incarnation now: what it works on is given back and costs no try. A wait after starts that failed is over
+    Restart {
+        /// Its id, like se3
+        session: SessionId,
+    },
     /// Change what drives a session, from its next incarnation on
     Set {
         /// Its id, like se3
@@ -127,6 +132,10 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             let edits = reset(&reader, session)?;
             drop(reader);
             change::edits(paths, edits, json)
+        }
+        SessionsCommand::Restart { session } => {
+            drop(reader);
+            change::edit(paths, EditJson::RestartSession { session: session.to_string() }, json)
         }
         SessionsCommand::Set { session, change } => {
             drop(reader);

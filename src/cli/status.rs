@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
 use super::tasks::TaskCounts;
 use super::trouble::{FailedStarts, HeldOff};
-use super::{Done, Failure, channels, out, rows, tasks, transcripts, trouble, words};
+use super::{Done, Failure, channels, out, rows, tasks, transcripts, trouble, watch, words};
 use crate::config::{Machine, Paths};
 use crate::model::approval::ApprovalState;
 use crate::model::channel::ChannelInstance;
@@ -127,8 +128,19 @@ struct OutboundCounts {
     waiting_for: BTreeMap<String, u64>,
 }
 
-/// Shows the state of things.
-pub(super) fn status(paths: &Paths, json: bool) -> Done {
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    /// Show it live, with keys to act; with --json a line per change
+    #[arg(short, long)]
+    watch: bool,
+}
+
+/// Shows the state of things, once or as it changes.
+pub(super) fn run(paths: &Paths, args: &StatusArgs, json: bool) -> Done {
+    if args.watch { watch::watch(paths, json) } else { status(paths, json) }
+}
+
+fn status(paths: &Paths, json: bool) -> Done {
     let mut warnings = Vec::new();
     let daemon = match ask(paths) {
         Ok(daemon) => daemon,

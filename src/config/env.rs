@@ -38,6 +38,21 @@ pub fn typed_in() -> Option<PathBuf> {
     path("PWD").filter(|path| path.is_absolute())
 }
 
+/// Where the system wants to hear how a service of its is doing; none if it does not.
+#[must_use]
+pub fn notify_socket() -> Option<PathBuf> {
+    path("NOTIFY_SOCKET")
+}
+
+/// Whether standard error goes to the journal, which notes times itself.
+#[must_use]
+pub fn in_journal() -> bool {
+    let named = env_lookup("JOURNAL_STREAM");
+    let is = rustix::fs::fstat(std::io::stderr()).ok().map(|found| format!("{}:{}", found.st_dev, found.st_ino));
+    // A program that redirects standard error hands the variable down all the same.
+    named.is_some() && named == is
+}
+
 /// Whether a text can name a variable in every shell.
 #[must_use]
 pub fn is_env_name(name: &str) -> bool {

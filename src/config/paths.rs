@@ -23,6 +23,7 @@ pub struct Paths {
     private_tmp: PathBuf,
     config: Option<PathBuf>,
     home: Option<PathBuf>,
+    instance: Option<String>,
     uid: u32,
 }
 
@@ -126,16 +127,19 @@ impl Paths {
 
     fn decide(sources: Sources) -> Result<Self, BadPlace> {
         let Sources { flag, hearth_data, xdg_data, xdg_config, home, runtime, tmp, uid } = sources;
-        let xdg = || xdg_data.filter(|dir| dir.is_absolute()).map(|dir| dir.join("hearth"));
+        let xdg = || xdg_data.as_ref().filter(|dir| dir.is_absolute()).map(|dir| dir.join("hearth"));
         let local = || home.as_ref().map(|home| home.join(".local/share/hearth"));
         let config =
             xdg_config.filter(|dir| dir.is_absolute()).or_else(|| home.as_ref().map(|home| home.join(".config")));
         let config = config.map(|dir| dir.join("hearth"));
-        let data = flag.or(hearth_data).or_else(xdg).or_else(local).ok_or(BadPlace::Nowhere)?;
+        let usual = xdg().or_else(local);
+        let data = flag.or(hearth_data).or_else(|| usual.clone()).ok_or(BadPlace::Nowhere)?;
         let data = canonical(&data)?;
+        let is_usual = usual.is_some_and(|usual| canonical(&usual).is_ok_and(|usual| usual == data));
+        let instance = (!is_usual).then(|| short_hash(&data));
         let private_tmp = tmp.join(format!("hearth-{uid}"));
         let sockets = sockets(&data, runtime.as_deref(), &private_tmp, uid)?;
-        Ok(Self { data, sockets, private_tmp, config, home, uid })
+        Ok(Self { data, sockets, private_tmp, config, home, instance, uid })
     }
 
     /// Places below one directory: the data in `data`, the home `home`, the configuration in `config`.
@@ -258,6 +262,25 @@ impl Paths {
         self.config.as_ref().map(|dir| dir.join("mount-allowlist.json"))
     }
 
+    /// Directory of the configuration of all of the user's programs; none without a home.
+    #[must_use]
+    pub fn user_config(&self) -> Option<&Path> {
+        self.config.as_deref().and_then(Path::parent)
+    }
+
+    /// The file with variables of a daemon that the system starts, which nobody else needs to read; none without a home.
+    #[must_use]
+    pub fn service_environment(&self) -> Option<PathBuf> {
+        let name = self.instance.as_ref().map_or_else(|| "hearth.env".to_owned(), |hash| format!("hearth-{hash}.env"));
+        self.config.as_ref().map(|dir| dir.join(name))
+    }
+
+    /// What tells this data directory from others of the user; none for the usual one.
+    #[must_use]
+    pub fn instance(&self) -> Option<&str> {
+        self.instance.as_deref()
+    }
+
     /// The home of whoever runs Hearth: what `~` stands for.
     #[must_use]
     pub fn user_home(&self) -> Option<&Path> {
@@ -268,12 +291,6 @@ impl Paths {
     #[must_use]
     pub fn run(&self) -> PathBuf {
         self.data.join("run")
-    }
-
-    /// The file on which a running daemon holds its lock.
-    #[must_use]
-    pub fn lock(&self) -> PathBuf {
-        self.run().join("daemon.lock")
     }
 
     /// The file with the token that the socket demands; its writer makes it with mode 0600.
@@ -327,10 +344,15 @@ pub fn canonical(path: &Path) -> Result<PathBuf, BadPlace> {
     }
 }
 
+/// Eight digits by which the data directories of one user are told apart.
+fn short_hash(data: &Path) -> String {
+    let hash = Fingerprint::of_path(data.as_os_str().as_bytes()).number();
+    format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
+}
+
 /// The places a socket can have, best first; at least one. A directory that others can use is never one of them.
 fn sockets(data: &Path, runtime: Option<&Path>, tmp: &Path, uid: u32) -> Result<Vec<PathBuf>, BadPlace> {
-    let hash = Fingerprint::of_path(data.as_os_str().as_bytes()).number();
-    let name = format!("hearth-{:08x}.sock", (hash >> 32) ^ (hash & 0xffff_ffff));
+    let name = format!("hearth-{}.sock", short_hash(data));
     let ours = |dir: &&Path| dir.is_absolute() && check_private(dir, uid).is_ok();
     let refused = check_private(tmp, uid).err().filter(|error| !error.is_absence());
     let last = tmp.join(&name);

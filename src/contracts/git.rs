@@ -1,16 +1,13 @@
 //! What git says about a directory: bounded in time and size, and nothing it says is believed to be more than text.
 
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use super::answer::{ANSWER_MAX, answer};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Time between two looks.
-const PAUSE: Duration = Duration::from_millis(5);
-/// Most bytes that are read of an answer.
-const ANSWER_MAX: u64 = 256 << 10;
 /// Files that are named.
 const NAMED_MAX: usize = 5;
 
@@ -32,37 +29,9 @@ pub fn changes(dir: &Path) -> Option<(u64, Vec<String>)> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    answer(child).map(|said| read(&said))
-}
-
-/// What a program writes, if it ends well and in time.
-fn answer(mut child: Child) -> Option<Vec<u8>> {
-    let out = child.stdout.take()?;
-    let reading = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        // Whoever says more is cut off: its pipe closes.
-        out.take(ANSWER_MAX).read_to_end(&mut said).map(|_| said)
-    });
-    let mut waited = Duration::ZERO;
-    let ended = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if waited < PATIENCE => {}
-            Ok(None) | Err(_) => break None,
-        }
-        std::thread::sleep(PAUSE);
-        waited += PAUSE;
-    };
-    if ended.is_none() {
-        // It may have ended just now.
-        drop(child.kill());
-        drop(child.wait());
-        return None;
-    }
-    let said = reading.join().ok()?.ok()?;
+    let said = answer(child, PATIENCE)?;
     // One that was cut off ends by the pipe, and has said enough.
-    let whole = ended.is_some_and(|status| status.success());
-    (whole || u64::try_from(said.len()).is_ok_and(|bytes| bytes >= ANSWER_MAX)).then_some(said)
+    (said.ended.success() || said.out.len() >= ANSWER_MAX).then(|| read(&said.out))
 }
 
 /// Entries of two letters, a blank and a path, each ended by NUL.

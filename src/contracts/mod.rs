@@ -5,10 +5,11 @@
 //! keep there; [`skips`] finds and removes what their skills report, and [`tile`] judges such skills before they are
 //! published; [`state_file`] is the session state of an agent group; [`watch`] tells when the files of a group change;
 //! [`workspace`] looks at directories with sessions, and [`claw`] reads and writes the session files of another program;
-//! [`nanoclaw`] reads what another host kept.
+//! [`nanoclaw`] reads what another host kept; [`answer`] hears a program out.
 //! Agents own most of these directories: nothing here follows a link of theirs.
 
 pub mod allowlist;
+pub mod answer;
 pub mod claw;
 mod dir;
 mod error;

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::crash;
 use super::files::{self, Fates};
 use super::inbox::{Inbox, Item};
+use super::metrics::Metrics;
 use super::switchboard::Around;
 use super::typing::Typing;
 use crate::channel::intake::{Intake, NotTaken, Pending, Pressed};
@@ -26,6 +27,7 @@ pub(super) struct Door {
     engine: Arc<Engine>,
     typing: Arc<Typing>,
     fates: Fates,
+    metrics: Arc<Metrics>,
 }
 
 impl Door {
@@ -37,6 +39,7 @@ impl Door {
             engine: Arc::clone(&around.engine),
             typing: Arc::clone(&around.typing),
             fates: around.fates.clone(),
+            metrics: Arc::clone(&around.metrics),
         }
     }
 
@@ -111,6 +114,7 @@ impl Intake for Door {
     fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
         crash::point("delivered");
         self.typing.sent(delivery, &result);
+        self.metrics.delivered(&self.channel, &result);
         self.inbox.push(Item::of(Input::Delivered(delivery, result)));
     }
 

@@ -14,6 +14,8 @@ use crate::state;
 const TURNS_MAX: Duration = Duration::from_secs(20);
 /// Time for deliveries under way to end, after the turns.
 const DELIVERIES_MAX: Duration = Duration::from_secs(10);
+/// Longest time for which [`Daemon::drain`] waits.
+pub const STOP_MAX: Duration = TURNS_MAX.saturating_add(DELIVERIES_MAX);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
-use crate::clock::{self, Alarm, Clock};
+use crate::clock::{self, Alarm, Clock, Stopwatch};
 use crate::config::{BadPlace, Machine, Paths, env};
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
@@ -25,17 +25,20 @@ use crate::model::time::Timestamp;
 use crate::runtime::{Events, Runtime};
 use crate::state::{self, Store};
 
+mod announce;
 mod builds;
 mod crash;
 mod desk;
 mod door;
 mod drain;
+mod facts;
 pub mod files;
 mod folders;
 mod groups;
 pub mod image;
 mod inbox;
 mod mailroom;
+mod metrics;
 mod perform;
 mod reconcile;
 mod runtime;
@@ -49,12 +52,15 @@ mod token;
 pub mod trial;
 mod typing;
 
+use announce::Announcer;
+pub use announce::State;
 pub use builds::BuildStatus;
 use builds::Builds;
 use files::{Fates, Files, Removals, Remover};
 use groups::Groups;
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
+use metrics::Metrics;
 use perform::World;
 use runtime::Chosen;
 use skips::Skips;
@@ -62,7 +68,7 @@ use stop::{Needed, Stop};
 use switchboard::Switchboard;
 use typing::Typing;
 
-pub use drain::Waiting;
+pub use drain::{STOP_MAX, Waiting};
 pub use runtime::{rehearse, unused_image};
 pub use switchboard::LineStatus;
 
@@ -145,6 +151,8 @@ pub struct Daemon {
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
+    announcer: Announcer,
+    metrics: Arc<Metrics>,
     files: Files,
     fates: Fates,
     /// Held while an event with files is read.
@@ -181,12 +189,9 @@ impl Daemon {
             clock: clock.clone(),
         };
         let mailroom = Mailroom::open(paths, &files, &install, around)?;
-        let outcomes = Arc::clone(&inbox);
-        let delivered = move |id, result| {
-            crash::point("delivered");
-            outcomes.push(Item::of(Input::Delivered(id, result)));
-        };
-        let terminals = Arc::new(Terminals::new(Arc::new(delivered)));
+        let metrics = Metrics::new(engine.store(), runtime.name())?;
+        let terminal = ChannelName::new(terminal::NAME)?;
+        let terminals = attended(&inbox, &metrics, &terminal);
         let removals = Remover::new(&files, &engine, &mailroom, &stop).start()?;
         let around = switchboard::Around {
             tokio: tokio.clone(),
@@ -195,8 +200,8 @@ impl Daemon {
             sessions: paths.sessions(),
             typing: Arc::clone(&typing),
             fates: Fates::new(&files, &removals),
+            metrics: Arc::clone(&metrics),
         };
-        let terminal = ChannelName::new(terminal::NAME)?;
         let switchboard = Switchboard::new(around, terminal, terminal::as_channel(&terminals));
         let daemon = Arc::new(Self {
             engine,
@@ -213,6 +218,8 @@ impl Daemon {
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
+            announcer: Announcer::of_the_system(),
+            metrics,
             fates: Fates::new(&files, &removals),
             files,
             reading: Mutex::default(),
@@ -257,14 +264,18 @@ impl Daemon {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
             crash::point("taken");
+            let began = Stopwatch::start();
             match self.commit(&group) {
                 Ok(done) => {
                     crash::point("committed");
+                    self.metrics.committed(&group, began.elapsed());
                     for (answer, to) in done.into_iter().zip(answers) {
+                        self.metrics.answered(&answer);
                         answer_and_perform(world, answer, to);
                     }
                     crash::point("performed");
                     self.wake_in_time();
+                    self.announcer.alive(self.clock.now().awake);
                 }
                 Err(error) => {
                     tracing::error!(%error, "the engine cannot go on");
@@ -354,60 +365,6 @@ impl Daemon {
         self.inbox.push(Item::of(Input::Reachable(address.channel.clone(), Some(address))));
     }
 
-    /// The store, for reading.
-    #[must_use]
-    pub fn store(&self) -> &Store {
-        self.engine.store()
-    }
-
-    /// Attached terminals.
-    #[must_use]
-    pub fn terminals(&self) -> &Terminals {
-        &self.terminals
-    }
-
-    /// Where things are.
-    #[must_use]
-    pub const fn paths(&self) -> &Paths {
-        &self.paths
-    }
-
-    /// What the socket demands.
-    #[must_use]
-    pub fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// How the configured channels are.
-    #[must_use]
-    pub fn channels(&self) -> Vec<LineStatus> {
-        self.switchboard.status()
-    }
-
-    /// Name of the runtime in use.
-    #[must_use]
-    pub fn runtime_name(&self) -> &'static str {
-        self.runtime.name()
-    }
-
-    /// Why it is that one, to be read after "because", and what the settings of the installation said when it was chosen.
-    #[must_use]
-    pub const fn runtime_choice(&self) -> &(String, Option<RuntimeKind>) {
-        &self.chosen
-    }
-
-    /// The images that are being built, and those that could not be.
-    #[must_use]
-    pub fn builds(&self) -> Vec<BuildStatus> {
-        self.builds.as_ref().map(|builds| builds.status()).unwrap_or_default()
-    }
-
-    /// Inputs that wait for the engine.
-    #[must_use]
-    pub fn queued(&self) -> usize {
-        self.inbox.len()
-    }
-
     /// Waits until the daemon was asked to stop or cannot go on.
     pub async fn stopped(&self) {
         self.stop.asked().await;
@@ -436,6 +393,16 @@ impl Daemon {
             None => Ok(()),
         }
     }
+}
+
+/// Terminals that say what became of deliveries.
+fn attended(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Arc<Terminals> {
+    let (inbox, metrics, name) = (Arc::clone(inbox), Arc::clone(metrics), name.clone());
+    Arc::new(Terminals::new(Arc::new(move |id, result| {
+        crash::point("delivered");
+        metrics.delivered(&name, &result);
+        inbox.push(Item::of(Input::Delivered(id, result)));
+    })))
 }
 
 fn answer_and_perform(world: &World, answer: Answer, to: Option<oneshot::Sender<Heard>>) {

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::door::Door;
 use super::files::Fates;
 use super::inbox::Inbox;
+use super::metrics::Metrics;
 use super::typing::Typing;
 use crate::channel::Channel;
 use crate::channel::intake::Intake;
@@ -61,6 +62,8 @@ pub(super) struct Around {
     pub(super) typing: Arc<Typing>,
     /// What becomes of the files of what is handed over.
     pub(super) fates: Fates,
+    /// Who counts deliveries.
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// One channel and its task.

@@ -160,7 +160,7 @@ impl Engine {
         let no_room = if group.iter().any(needs_room) { self.no_room()? } else { None };
         let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
-                Err(Undo::Answered(Applied::refused("store_full", refusal.clone())))
+                Err(Undo::Answered(Box::new(Applied::refused("store_full", refusal.clone()))))
             }
             _ => Self::one(Cx { has_room: no_room.is_none(), ..self.cx(db, given, care) }, txn, one),
         };
@@ -182,6 +182,7 @@ impl Engine {
             steady: given.steady,
             has_room: true,
             patterns: &self.patterns,
+            fires: RefCell::default(),
             careful: (care == Care::Careful).then(careful),
         }
     }
@@ -189,11 +190,15 @@ impl Engine {
     fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
         let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
+        applied.fires = cx.fires.into_inner();
         let refused = applied.reply.is_refusal();
         if one.dry_run {
             applied.effects.clear();
         }
-        if refused || one.dry_run { Err(Undo::Answered(applied)) } else { Ok(applied) }
+        if refused || one.dry_run {
+            applied.fires.clear();
+        }
+        if refused || one.dry_run { Err(Undo::Answered(Box::new(applied))) } else { Ok(applied) }
     }
 
     fn no_room(&self) -> Result<Option<String>, state::Error> {
@@ -222,7 +227,7 @@ enum Care {
 /// Why a transaction of a group is undone.
 enum Undo {
     /// Its answer stands, what it wrote does not.
-    Answered(Applied),
+    Answered(Box<Applied>),
     /// It failed.
     Fault(state::Error),
 }
@@ -240,7 +245,8 @@ impl Undo {
 
     fn answer(done: Result<Applied, Self>) -> Answer {
         match done {
-            Ok(applied) | Err(Self::Answered(applied)) => Ok(applied),
+            Ok(applied) => Ok(applied),
+            Err(Self::Answered(applied)) => Ok(*applied),
             Err(Self::Fault(error)) => Err(error),
         }
     }

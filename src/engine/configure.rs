@@ -88,6 +88,7 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::Unmute(folder, address) => threads::unmute(cx, txn, &folder, &address),
         Change::EndSticky(folder, address) => threads::end_sticky(cx, txn, &folder, &address),
         Change::RestartAgent(folder, message) => restart::agent(cx, txn, (&folder, message.as_deref()), after),
+        Change::RestartSession(session) => restart::one(cx, txn, session, after),
         Change::OpenSession(folder, address) => open::session(cx, txn, &folder, &address),
         Change::ResetSession(session) => restart::session(cx, txn, session, after),
         Change::SetSessionProvider(session, provider) => restart::provider(cx, txn, (session, provider), after),

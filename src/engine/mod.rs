@@ -97,6 +97,8 @@ pub struct Cx<'a> {
     pub has_room: bool,
     /// Compiled engage patterns.
     pub patterns: &'a pattern::Patterns,
+    /// What became of times of tasks, in words, to be counted once it is committed.
+    pub fires: RefCell<Vec<&'static str>>,
     /// Set when the input failed because of a damaged row and is carried out again without what needs that row.
     pub careful: Option<Careful<'a>>,
 }
@@ -151,6 +153,8 @@ pub struct Applied {
     pub effects: Vec<Effect>,
     /// What had to be left out because of damaged rows.
     pub problems: Vec<String>,
+    /// What became of times of tasks, in words: only for those who count.
+    pub fires: Vec<&'static str>,
 }
 
 /// Result of everything that touches the store: an error is a fault of the store or the machine, never a refusal.
@@ -191,7 +195,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
 
 impl Applied {
     fn new(reply: Reply, effects: Vec<Effect>) -> Self {
-        Self { reply, effects, problems: Vec::new() }
+        Self { reply, effects, problems: Vec::new(), fires: Vec::new() }
     }
 
     fn done(effects: Vec<Effect>) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::configure::{Aftermath, Made, report};
-use super::{Cx, Result, agents, journal, lifecycle, notice, readable, renew, sessions};
+use super::{Cx, Result, agents, journal, lifecycle, notice, places, readable, renew, sessions, starts};
 use crate::model::entity::{Folder, ProviderKind};
 use crate::model::id::SessionId;
 use crate::model::incarnation::{Phase, StopReason};
@@ -42,6 +42,29 @@ pub(super) fn agent(
     }
     renew::agents(cx, txn, &BTreeSet::from([agent]), &mut after.effects)?;
     Ok(Ok(reports))
+}
+
+/// Ends the incarnation of one session, as [`agent`] does with all of an agent; a wait for its next start is over.
+pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, after: &mut Aftermath) -> Result<Made> {
+    let row = match find(cx, txn, id)? {
+        Ok(row) => row,
+        Err(missing) => return Ok(Err(missing)),
+    };
+    let name = format!("session {id}");
+    if let Some(number) = row.live {
+        let incarnation = cx.db.incarnations.require(txn, &(id, number))?;
+        let ends = matches!(incarnation.phase, Phase::Starting | Phase::Running);
+        if ends {
+            lifecycle::stop(cx, txn, (id, number), StopReason::Restarted, &mut after.effects)?;
+        }
+        return Ok(Ok(vec![report(name, if ends { Action::Restarted } else { Action::Unchanged })]));
+    }
+    if row.failed_starts == 0 {
+        return Ok(Ok(vec![report(name, Action::Unchanged)]));
+    }
+    starts::forget(cx, txn, id)?;
+    places::hand_on(cx, txn, &mut after.effects)?;
+    Ok(Ok(vec![report(name, Action::Updated)]))
 }
 
 /// Lets a session begin anew when its incarnation is next idle: what was said is kept, what its provider remembers does

@@ -70,6 +70,7 @@ impl Scene {
                 has_room: true,
                 steady,
                 patterns,
+                fires: std::cell::RefCell::default(),
                 careful,
             };
             work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)

@@ -84,7 +84,7 @@ pub(super) fn decide_failed(incarnation: &Incarnation, exit: &Exit, policy: &Pol
     }
 }
 
-fn forget(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId) -> Result<()> {
+pub(super) fn forget(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId) -> Result<()> {
     sessions::update(cx, txn, session, |row| (row.failed_starts, row.start_after) = (0, None)).map(drop)
 }
 

@@ -89,6 +89,8 @@ pub enum Change {
     EndSticky(Folder, Address),
     /// Ends the incarnations of an agent that live, at once; the next ones are told this, if anything.
     RestartAgent(Folder, Option<String>),
+    /// Ends the incarnation of a session that lives, at once; a wait for its next start is over.
+    RestartSession(SessionId),
     /// Makes the session that an agent has in this chat or thread, unless there is one.
     OpenSession(Folder, Address),
     /// Lets a session begin anew: what its provider remembers does not count any more.
@@ -126,6 +128,7 @@ impl Change {
             | Self::AddDestination(..)
             | Self::PutChannel(_)
             | Self::RestartAgent(..)
+            | Self::RestartSession(_)
             | Self::OpenSession(..)
             | Self::ResetSession(_)
             | Self::SetSessionProvider(..)

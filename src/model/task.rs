@@ -264,6 +264,22 @@ pub enum FireOutcome {
     Queued,
 }
 
+impl FireOutcome {
+    /// The word programs see.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Running(_) => "running",
+            Self::Done(_) => "done",
+            Self::Gated(..) => "gated",
+            Self::ScriptFailed(..) => "script_failed",
+            Self::Failed(..) => "failed",
+            Self::Skipped { .. } => "skipped",
+            Self::Queued => "queued",
+        }
+    }
+}
+
 /// One slot of a series, or a run of slots that were skipped together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fire {

@@ -132,6 +132,11 @@ pub enum EditJson {
         /// What the next incarnations are told.
         message: Option<String>,
     },
+    /// Ends the incarnation of a session, or its wait for a start.
+    RestartSession {
+        /// Its id, like `se3`.
+        session: String,
+    },
     /// Makes the session of an agent in a chat or thread.
     OpenSession {
         /// Which agent.
@@ -237,6 +242,7 @@ impl EditJson {
             Self::Mute { agent, place } => Change::Mute(folder(agent)?, place.address()?),
             Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
             Self::RestartAgent { agent, message } => Change::RestartAgent(folder(agent)?, message.clone()),
+            Self::RestartSession { session } => Change::RestartSession(session_id(session)?),
             Self::OpenSession { agent, place } => Change::OpenSession(folder(agent)?, place.address()?),
             Self::ResetSession { session } => Change::ResetSession(session_id(session)?),
             Self::SetSessionProvider { session, provider } => {

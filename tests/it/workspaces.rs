@@ -78,6 +78,7 @@ fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String
             steady: true,
             has_room: true,
             patterns: &Patterns::default(),
+            fires: std::cell::RefCell::default(),
             careful: None,
         };
         let key = match workspaces::ensure(&cx, txn, &sight)? {

@@ -21,14 +21,17 @@ const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// A listening socket.
-pub(super) struct Entrance {
+pub struct Entrance {
     listener: TcpListener,
     seats: Arc<Semaphore>,
 }
 
 impl Entrance {
     /// Listens; waits for a moment for somebody else to stop.
-    pub(super) async fn open(address: SocketAddr) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of listening.
+    pub async fn open(address: SocketAddr) -> std::io::Result<Self> {
         let mut looks = 0;
         loop {
             match TcpListener::bind(address).await {
@@ -40,7 +43,10 @@ impl Entrance {
     }
 
     /// Where it listens.
-    pub(super) fn address(&self) -> std::io::Result<SocketAddr> {
+    ///
+    /// # Errors
+    /// Those of asking the system.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 }
@@ -62,7 +68,7 @@ impl Listener for Entrance {
 }
 
 /// One connection.
-pub(super) struct Caller {
+pub struct Caller {
     stream: TcpStream,
     patience: Pin<Box<Sleep>>,
     _seat: Option<OwnedSemaphorePermit>,

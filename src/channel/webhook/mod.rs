@@ -21,7 +21,7 @@ use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
 use attempt::Body;
-use entrance::Entrance;
+pub use entrance::Entrance;
 use inbound::Gate;
 use post::Receiver;
 use signature::Key;

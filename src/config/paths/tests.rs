@@ -42,6 +42,24 @@ fn the_flag_comes_first_then_the_environment_then_xdg_then_home() {
 }
 
 #[test]
+fn only_unusual_data_directories_are_told_apart() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let usual = Paths::decide(sources(&root)).unwrap();
+    assert_eq!(
+        (usual.instance(), usual.service_environment()),
+        (None, Some(root.join("home/.config/hearth/hearth.env")))
+    );
+    assert_eq!(usual.user_config(), Some(root.join("home/.config").as_path()));
+    let by_name = Sources { flag: Some(root.join("home/.local/share/hearth")), ..sources(&root) };
+    assert_eq!(Paths::decide(by_name).unwrap().instance(), None);
+    let other = Paths::decide(Sources { flag: Some(root.join("other")), ..sources(&root) }).unwrap();
+    let hash = other.instance().unwrap();
+    assert!(other.sockets().iter().any(|socket| socket.ends_with(format!("hearth-{hash}.sock"))), "{other:?}");
+    assert_eq!(other.service_environment(), Some(root.join(format!("home/.config/hearth/hearth-{hash}.env"))));
+}
+
+#[test]
 fn one_directory_has_one_name_before_and_after_it_exists() {
     let root = tempfile::tempdir().unwrap();
     let real = directory(&root.path().join("real"), 0o700);

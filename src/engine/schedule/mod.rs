@@ -49,6 +49,7 @@ fn record(
     zone: &Zone,
     outcome: FireOutcome,
 ) -> Result<()> {
+    cx.fires.borrow_mut().push(outcome.as_str());
     let fire = Fire { at: cx.now.wall, zone: zone.name().to_owned(), outcome };
     cx.db.fires.put(txn, &slot, &fire)
 }

@@ -321,7 +321,7 @@ fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
             tell(&scene, TaskCommand::Pause(T)).unwrap();
         }
         scene.done(|cx, txn, after| {
-            let cx = &Cx { has_room: false, careful: None, ..*cx };
+            let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
             let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
             messages::end(cx, txn, running, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
         });

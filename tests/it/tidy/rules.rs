@@ -185,6 +185,18 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line talks to terminals",
     },
     Ban {
+        thing: Thing::Crate("prometheus_client"),
+        within: "",
+        places: &[("src/daemon/metrics/", "counts, and says what it counted")],
+        why: "what happens is counted where it is committed",
+    },
+    Ban {
+        thing: Thing::Crate("ratatui"),
+        within: "",
+        places: &[("src/cli/watch", "the live view of `hearth status --watch`")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
         thing: Thing::Crate("indicatif"),
         within: "",
         places: &[("src/cli/progress.rs", "progress of long work")],
@@ -226,7 +238,13 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("axum"),
         within: "",
-        places: &[("src/channel/webhook/", "the web service of bridges")],
+        places: &[
+            ("src/channel/webhook/", "the web service of bridges"),
+            (
+                "src/daemon/metrics/listen.rs",
+                "numbers for those who ask, where that was wanted, through the same entrance",
+            ),
+        ],
         why: "Hearth listens in one place, to those who sign",
     },
     Ban {
@@ -304,7 +322,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/runtime/process", "starts agents"),
-            ("src/cli/service.rs", "installs the service, bounded and timed out"),
+            ("src/cli/service.rs", "talks to what manages services, and hands over to what shows logs"),
             ("src/contracts/git.rs", "asks git, bounded and timed out"),
             ("container/agent-runner/src/child.rs", "starts the provider"),
             ("container/agent-runner/src/script.rs", "runs a task's script"),
@@ -335,7 +353,10 @@ pub(super) const LONG_FILES: &[(&str, &str)] = &[];
 pub(super) const EMPTY_NAMES: [&str; 6] = ["manager", "helper", "helpers", "util", "utils", "service"];
 
 /// Names that may have such a word, with the reason.
-pub(super) const NAMES: &[(&str, &str)] = &[("src/cli/service.rs", "it installs Hearth as a service of the system")];
+pub(super) const NAMES: &[(&str, &str)] = &[
+    ("src/cli/service.rs", "it installs Hearth as a service of the system"),
+    ("src/cli/mod.rs", "declares that module"),
+];
 
 /// Words about how the code came to be; a reader needs to know how it is. Written in halves, because this file is read too.
 pub(super) const MAKING: [&str; 9] = [

@@ -1,0 +1,197 @@
+//! The log: lines for people or JSON for programs, on standard error.
+//!
+//! A warning that comes again and again is said once, and every ten minutes how often it came since: a disk that is full
+//! must not be filled with that.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
+use tracing_subscriber::registry::LookupSpan;
+
+use super::out;
+use crate::clock::Stopwatch;
+use crate::config::env;
+
+/// Time for which the same warning is not said again.
+const QUIET: Duration = Duration::from_secs(600);
+/// Most warnings that are remembered.
+const KNOWN_MAX: usize = 1_024;
+
+/// The form of the lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// Starts the log. One-shot commands say only what is wrong; the daemon says what it does. `HEARTH_LOG` overrides.
+pub(super) fn start(daemon: bool, wanted: LogFormat) {
+    let default = if daemon { "hearth=info,warn" } else { "warn" };
+    let levels = env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
+    let filter = EnvFilter::try_new(&levels).unwrap_or_else(|error| {
+        out::warning(&format!("HEARTH_LOG is no filter like `hearth=debug`: {error}; `{default}` is used"));
+        default.into()
+    });
+    let colours = wanted == LogFormat::Text && out::coloured(&std::io::stderr());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let plain = format().with_target(false).with_ansi(colours);
+    // A second logger in one process is refused; there is only this one.
+    drop(match wanted {
+        LogFormat::Text if env::in_journal() => log.event_format(Once::new(plain.without_time(), wanted)).try_init(),
+        LogFormat::Text => log.event_format(Once::new(plain, wanted)).try_init(),
+        LogFormat::Json => {
+            let json = format().json().flatten_event(true).with_current_span(false).with_span_list(false);
+            log.fmt_fields(format::JsonFields::new()).event_format(Once::new(json, wanted)).try_init()
+        }
+    });
+}
+
+/// Lets a warning through that is new, or that was quiet for long enough.
+struct Once<F> {
+    inner: F,
+    form: LogFormat,
+    began: Stopwatch,
+    known: Mutex<HashMap<u64, Known>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    said: Duration,
+    /// How often it came since.
+    again: u64,
+}
+
+/// What becomes of a warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Say,
+    /// It came so often since it was said last.
+    SayAgain(u64),
+    Count,
+}
+
+impl<F> Once<F> {
+    fn new(inner: F, form: LogFormat) -> Self {
+        Self { inner, form, began: Stopwatch::start(), known: Mutex::default() }
+    }
+
+    fn judge(&self, event: &Event<'_>) -> Verdict {
+        if *event.metadata().level() > Level::WARN {
+            return Verdict::Say;
+        }
+        let mut digest = Digest(DefaultHasher::new());
+        event.metadata().callsite().hash(&mut digest.0);
+        event.record(&mut digest);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        decide(&mut known, digest.0.finish(), self.began.elapsed())
+    }
+}
+
+fn decide(known: &mut HashMap<u64, Known>, key: u64, now: Duration) -> Verdict {
+    if let Some(one) = known.get_mut(&key) {
+        if now.saturating_sub(one.said) < QUIET {
+            one.again = one.again.saturating_add(1);
+            return Verdict::Count;
+        }
+        let again = std::mem::take(&mut one.again);
+        one.said = now;
+        return if again > 0 { Verdict::SayAgain(again) } else { Verdict::Say };
+    }
+    if known.len() >= KNOWN_MAX {
+        known.retain(|_, one| now.saturating_sub(one.said) < QUIET);
+    }
+    // More kinds of trouble than that are all told.
+    if known.len() < KNOWN_MAX {
+        known.insert(key, Known { said: now, again: 0 });
+    }
+    Verdict::Say
+}
+
+impl<S, N, F> FormatEvent<S, N> for Once<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, cx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        match self.judge(event) {
+            Verdict::Say => self.inner.format_event(cx, writer, event),
+            Verdict::Count => Ok(()),
+            Verdict::SayAgain(again) => {
+                let mut line = String::new();
+                self.inner.format_event(cx, Writer::new(&mut line), event)?;
+                writer.write_str(&with_count(line.trim_end(), again, self.form))?;
+                writer.write_char('\n')
+            }
+        }
+    }
+}
+
+fn with_count(line: &str, again: u64, form: LogFormat) -> String {
+    match (form, line.strip_suffix('}')) {
+        (LogFormat::Json, Some(open)) => format!("{open},\"again\":{again}}}"),
+        _ => format!("{line} again={again}"),
+    }
+}
+
+/// What a warning says, fields and all.
+struct Digest(DefaultHasher);
+
+impl Visit for Digest {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        field.name().hash(&mut self.0);
+        format!("{value:?}").hash(&mut self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_warning_is_said_once_and_counted() {
+        let mut known = HashMap::new();
+        let at = Duration::from_secs;
+        for (seconds, key, expected) in [
+            (0, 1, Verdict::Say),
+            (1, 1, Verdict::Count),
+            (1, 2, Verdict::Say),
+            (599, 1, Verdict::Count),
+            (600, 1, Verdict::SayAgain(2)),
+            (601, 1, Verdict::Count),
+            (700, 2, Verdict::Say),
+            (1_300, 1, Verdict::SayAgain(1)),
+        ] {
+            assert_eq!(decide(&mut known, key, at(seconds)), expected, "{seconds} {key}");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut known = HashMap::new();
+        for key in 0..5_000 {
+            assert_eq!(decide(&mut known, key, Duration::ZERO), Verdict::Say);
+        }
+        assert_eq!(known.len(), KNOWN_MAX);
+        assert_eq!(decide(&mut known, 9_999, QUIET), Verdict::Say);
+        assert_eq!(known.len(), 1);
+    }
+
+    #[test]
+    fn a_count_is_a_field_like_others() {
+        assert_eq!(with_count("{\"a\":1}", 3, LogFormat::Json), "{\"a\":1,\"again\":3}");
+        assert_eq!(with_count("WARN no room", 3, LogFormat::Text), "WARN no room again=3");
+    }
+}

@@ -1,0 +1,181 @@
+//! `hearth service`: the daemon as something that the system starts, watches and stops. The one place of the command line
+//! that starts programs: those of the system that manage services and their logs.
+
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Done, Failure, out};
+use crate::config::Paths;
+use crate::contracts::answer::{Answer, answer};
+
+mod file;
+mod install;
+mod launchd;
+mod look;
+mod plist;
+mod systemd;
+mod unit;
+
+use file::Definition;
+
+/// Longest wait for a program that only tells something.
+const TELLING: Duration = Duration::from_secs(10);
+/// Longest wait for one that starts or stops the daemon: longer than that takes at most.
+const ACTING: Duration = Duration::from_secs(180);
+
+#[derive(Debug, Args)]
+pub(super) struct ServiceArgs {
+    /// What manages services, instead of what this system has
+    #[arg(long, value_enum, global = true, hide = true)]
+    manager: Option<Manager>,
+    #[command(subcommand)]
+    command: ServiceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ServiceCommand {
+    /// Have the system start Hearth now, and whenever you log in
+    Install(install::InstallArgs),
+    /// Show what the system says of it, what Hearth says, and where they disagree
+    Status,
+    /// Show what it logged
+    Logs(LogsArgs),
+    /// Stop it and take it from the system; the data stays
+    Uninstall,
+}
+
+#[derive(Debug, Args)]
+struct LogsArgs {
+    /// Go on with what comes
+    #[arg(short, long)]
+    follow: bool,
+    /// How many of the newest lines to show first
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
+    lines: usize,
+    /// Only what was logged since then, as journalctl understands it: `1 hour ago`, `2026-05-01 08:00`
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+}
+
+/// What manages services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Manager {
+    /// Linux
+    Systemd,
+    /// macOS
+    Launchd,
+}
+
+impl Manager {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Systemd => "systemd",
+            Self::Launchd => "launchd",
+        }
+    }
+
+    const fn of_this_system() -> Self {
+        if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
+    }
+}
+
+/// Installs, shows and removes the service.
+pub(super) fn service(paths: &Paths, args: &ServiceArgs, json: bool) -> Done {
+    let manager = args.manager.unwrap_or(Manager::of_this_system());
+    let definition = Definition::of(paths, manager)?;
+    match &args.command {
+        ServiceCommand::Install(wanted) => install::install(paths, &definition, wanted, json),
+        ServiceCommand::Status => look::status(paths, &definition, json),
+        ServiceCommand::Logs(wanted) => logs(&definition, wanted, json),
+        ServiceCommand::Uninstall => install::uninstall(paths, &definition, json),
+    }
+}
+
+/// Hands the terminal over to the program that shows logs.
+#[expect(clippy::disallowed_methods, reason = "its end is waited for, however long somebody reads")]
+fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
+    let (program, arguments) = match definition.manager {
+        Manager::Systemd => ("journalctl", systemd::log_arguments(definition, wanted, json)),
+        Manager::Launchd => ("tail", launchd::log_arguments(definition, wanted, json)?),
+    };
+    let ended = Command::new(program).args(&arguments).stdin(Stdio::null()).status();
+    let ended = ended.map_err(|error| cannot_run(program, &error))?;
+    match ended.code() {
+        Some(0) => Ok(()),
+        // It said why itself.
+        Some(_) => Err(Failure::Told),
+        // Whoever ends it with a signal has seen enough.
+        None => Ok(()),
+    }
+}
+
+/// Runs a program of the system to its end.
+#[expect(clippy::disallowed_methods, reason = "its end is waited for, but not for long")]
+fn ask<S: AsRef<OsStr>>(program: &str, arguments: &[S], patience: Duration) -> Result<Answer, Failure> {
+    let child = Command::new(program)
+        .args(arguments)
+        // Nobody is there to page through an answer.
+        .env("SYSTEMD_PAGER", "")
+        .env("SYSTEMD_COLORS", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| cannot_run(program, &error))?;
+    let silent =
+        || Failure::Failed(format!("`{}` did not end within {} s", shown(program, arguments), patience.as_secs()));
+    answer(child, patience).ok_or_else(silent)
+}
+
+/// Runs a program that has to succeed; what it said.
+fn have<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String, Failure> {
+    let said = ask(program, arguments, ACTING)?;
+    if said.ended.success() {
+        return Ok(String::from_utf8_lossy(&said.out).into_owned());
+    }
+    let command = shown(program, arguments);
+    Err(Failure::Failed(format!("`{command}` failed ({}): {}", said.ended, complaint(&said))))
+}
+
+fn shown<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
+    let words = arguments.iter().map(|argument| argument.as_ref().to_string_lossy().into_owned());
+    std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// What a program said when it failed, in one line.
+fn complaint(said: &Answer) -> String {
+    let text = if said.err.trim_ascii().is_empty() { &said.out } else { &said.err };
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim().replace('\n', "; ");
+    if text.is_empty() { "it did not say why".to_owned() } else { text }
+}
+
+fn cannot_run(program: &str, error: &std::io::Error) -> Failure {
+    Failure::Failed(match error.kind() {
+        ErrorKind::NotFound => format!(
+            "there is no `{program}` here: `hearth service` needs systemd (Linux) or launchd (macOS); without them, let \
+             whatever starts your programs run `hearth run`"
+        ),
+        _ => format!("cannot run `{program}`: {error}"),
+    })
+}
+
+/// This program, as the system is to start it.
+fn program() -> Result<PathBuf, Failure> {
+    let program = std::env::current_exe()?;
+    if program.exists() {
+        return Ok(program);
+    }
+    let shown = program.display();
+    Err(Failure::Failed(format!("{shown} is not there any more: run `hearth service` from the program that is")))
+}
+
+/// Warns of what works today and may not tomorrow.
+fn warn(warnings: &[String]) {
+    warnings.iter().for_each(|warning| out::warning(warning));
+}

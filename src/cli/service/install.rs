@@ -1,0 +1,197 @@
+//! Putting the service in place and taking it away again.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::file::{Definition, Found};
+use super::look::look;
+use super::{Manager, launchd, systemd};
+use crate::cli::{Done, Failure, out, status};
+use crate::config::Paths;
+
+#[derive(Debug, Args)]
+pub(super) struct InstallArgs {
+    /// Only print the file
+    #[arg(long)]
+    dry_run: bool,
+    /// Also over a file that Hearth did not make
+    #[arg(long)]
+    replace: bool,
+    /// Start it with the next login, not now
+    #[arg(long)]
+    no_start: bool,
+    /// For root's own session, in which agents that nothing confines are root
+    #[arg(long)]
+    as_root: bool,
+}
+
+/// The answer of `hearth service install --json`.
+#[derive(Debug, Serialize)]
+struct InstalledJson<'a> {
+    name: &'a str,
+    file: String,
+    /// `new`, `changed` or `unchanged`.
+    written: &'static str,
+    /// Whether it runs now.
+    started: bool,
+    warnings: Vec<String>,
+}
+
+/// The answer of `hearth service install --dry-run --json`.
+#[derive(Debug, Serialize)]
+struct RehearsedJson<'a> {
+    name: &'a str,
+    file: String,
+    text: &'a str,
+}
+
+/// The answer of `hearth service uninstall --json`.
+#[derive(Debug, Serialize)]
+struct RemovedJson<'a> {
+    name: &'a str,
+    file: String,
+    removed: bool,
+    /// What stays.
+    data: String,
+}
+
+/// Puts the file in place and has the system start the service.
+pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallArgs, json: bool) -> Done {
+    let file = definition.file.display().to_string();
+    if wanted.dry_run {
+        if json {
+            return out::json(&RehearsedJson { name: &definition.name, file, text: &definition.text });
+        }
+        out::note(&format!("this would be {file}:"));
+        return out::verbatim(definition.text.trim_end());
+    }
+    if rustix::process::geteuid().is_root() && !wanted.as_root {
+        return Err(Failure::Failed(
+            "a service belongs to the user whose rights Hearth is to have, and this is root: run `hearth service install` as \
+             that user, or with --as-root for root's own session"
+                .to_owned(),
+        ));
+    }
+    if definition.manager == Manager::Systemd {
+        systemd::reach()?;
+    }
+    let written = match definition.found()? {
+        Found::Foreign if !wanted.replace => {
+            return Err(Failure::Failed(format!(
+                "{file} was not made by Hearth: move it away, or have it replaced with --replace"
+            )));
+        }
+        Found::Same => "unchanged",
+        Found::Nothing => "new",
+        Found::Ours | Found::Foreign => "changed",
+    };
+    if written != "unchanged" {
+        definition.write()?;
+    }
+    let mut warnings = warnings(definition);
+    let started = start(paths, definition, (wanted.no_start, written == "changed"), &mut warnings)?;
+    if json {
+        return out::json(&InstalledJson { name: &definition.name, file, written, started, warnings });
+    }
+    out::line(&format!("{written:9} {file}"))?;
+    if started {
+        out::line(&format!("{:9} {}", "runs", definition.name))?;
+    }
+    super::warn(&warnings);
+    if definition.manager == Manager::Systemd && systemd::lingers() == Some(false) {
+        out::note("it runs while you are logged in; for it to run always: `loginctl enable-linger`");
+    }
+    Ok(())
+}
+
+/// Has the system know the file, and the service run unless that is not wanted or another daemon is there. Whether it runs.
+fn start(
+    paths: &Paths,
+    definition: &Definition,
+    (not_now, changed): (bool, bool),
+    warnings: &mut Vec<String>,
+) -> Result<bool, Failure> {
+    if definition.manager == Manager::Systemd {
+        systemd::know(definition)?;
+    }
+    let system = look(definition)?;
+    if not_now {
+        return Ok(system.active);
+    }
+    let daemon = status::ask(paths)?;
+    let other = daemon.filter(|daemon| Some(daemon.pid) != system.pid);
+    if let Some(other) = other {
+        let pid = other.pid;
+        warnings.push(format!(
+            "a daemon runs already (process {pid}) that the system did not start: stop it (`kill {pid}`), and run \
+             `hearth service install` again"
+        ));
+        return Ok(false);
+    }
+    match definition.manager {
+        Manager::Systemd => systemd::start(definition, changed && system.active)?,
+        Manager::Launchd if system.active && !changed => {}
+        Manager::Launchd => launchd::start(definition)?,
+    }
+    Ok(true)
+}
+
+/// What works now and may not later.
+fn warnings(definition: &Definition) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if is_build(&definition.program) {
+        warnings.push(format!(
+            "{} is where cargo builds, and the next build replaces it: copy it to a place of its own, such as \
+             ~/.local/bin/hearth, and run `hearth service install` from there",
+            definition.program.display()
+        ));
+    }
+    let environment = definition.environment.as_ref().and_then(|path| Some((path, std::fs::metadata(path).ok()?)));
+    if let Some((path, found)) = environment
+        && found.permissions().mode() & 0o077 != 0
+    {
+        warnings.push(format!("others can read {}: run `chmod 600 {}`", path.display(), path.display()));
+    }
+    warnings
+}
+
+fn is_build(program: &Path) -> bool {
+    program.components().any(|part| part.as_os_str() == "target")
+}
+
+/// Stops the service and removes its file.
+pub(super) fn uninstall(paths: &Paths, definition: &Definition, json: bool) -> Done {
+    let file = definition.file.display().to_string();
+    let found = definition.found()?;
+    if found == Found::Foreign {
+        return Err(Failure::Failed(format!("{file} was not made by Hearth: remove it yourself")));
+    }
+    let system = look(definition)?;
+    let there = found != Found::Nothing;
+    if there || system.known {
+        match definition.manager {
+            Manager::Systemd => systemd::stop(definition)?,
+            Manager::Launchd => launchd::stop(definition)?,
+        }
+    }
+    if there {
+        definition.remove()?;
+    }
+    if definition.manager == Manager::Systemd && (there || system.known) {
+        systemd::forget(definition)?;
+    }
+    let data = paths.data().display().to_string();
+    if json {
+        return out::json(&RemovedJson { name: &definition.name, file, removed: there, data });
+    }
+    if there {
+        out::line(&format!("removed   {file}"))?;
+    } else {
+        out::line(&format!("{} is not installed", definition.name))?;
+    }
+    out::note(&format!("the data stays in {data}"));
+    Ok(())
+}

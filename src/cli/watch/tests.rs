@@ -1,0 +1,263 @@
+//! Keys lead to acts, and what is on the screen is drawn.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::screen::{Act, Command, Key, Mode, Screen};
+use super::view::{AskedView, DaemonView, Kind, LaneView, Messages, SessionView, TaskView, View};
+use crate::model::time::Timestamp;
+
+const NOW: &str = "2026-05-01T12:00:00.000Z";
+
+fn session(session: &str, incarnation: Option<u32>) -> SessionView {
+    SessionView {
+        session: session.into(),
+        agent: "main".into(),
+        incarnation,
+        phase: if incarnation.is_some() { "running" } else { "waiting" }.into(),
+        started: incarnation.map(|_| "2026-05-01T11:57:55.000Z".into()),
+        tool: incarnation.map(|_| "Bash".into()),
+        due: 2,
+        claimed: usize::from(incarnation.is_some()),
+        failed_starts: 0,
+        held_off: None,
+    }
+}
+
+fn task(task: &str, paused: bool) -> TaskView {
+    TaskView {
+        task: task.into(),
+        agent: "family".into(),
+        paused,
+        running: false,
+        next: Some("2026-05-02T08:00:00.000Z".into()),
+        prompt: "Say good morning".into(),
+    }
+}
+
+fn view() -> View {
+    let asked = |id: &str, kind, about: &str, options: &[&str]| AskedView {
+        id: id.into(),
+        kind,
+        about: about.into(),
+        options: options.iter().map(|option| ((*option).to_owned(), option.to_lowercase())).collect(),
+        expires: "2026-05-01T13:30:00.000Z".into(),
+    };
+    View {
+        daemon: Some(DaemonView {
+            pid: 77,
+            version: "0.1.0".into(),
+            runtime: "process".into(),
+            draining: false,
+            queued: 3,
+            terminals: 1,
+        }),
+        trouble: None,
+        messages: Messages { due: 4, claimed: 1, backing_off: 1, scheduled: 0, undelivered: 5 },
+        sessions: vec![
+            session("se1", Some(4)),
+            session("se2", None),
+            SessionView { failed_starts: 3, ..session("se3", None) },
+            SessionView {
+                held_off: Some("2026-05-01T12:10:00.000Z".into()),
+                agent: "ops".into(),
+                ..session("se4", None)
+            },
+        ],
+        lanes: vec![LaneView {
+            channel: "telegram".into(),
+            under_way: 1,
+            waiting: 2,
+            why: Some("429: slow down".into()),
+        }],
+        asked: vec![
+            asked("ap3", Kind::Approval, "telegram:5 (Ann) wants to talk to main in telegram/5", &[]),
+            asked("qu7", Kind::Question, "Deploy: now?", &["Yes", "No"]),
+        ],
+        tasks: vec![task("ta1", false), task("ta2", true)],
+        warnings: vec!["channel telegram is down: no network".into()],
+    }
+}
+
+fn screen() -> Screen {
+    let mut screen = Screen::default();
+    screen.take(view(), NOW);
+    screen
+}
+
+fn in_mode(mode: Mode) -> Screen {
+    let mut screen = screen();
+    screen.mode = mode;
+    screen
+}
+
+fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let now = Timestamp::parse(NOW).unwrap();
+    terminal.draw(|frame| super::draw::draw(frame, screen, now)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn the_screen_with_something_of_everything() {
+    insta::assert_snapshot!(drawn(&screen(), 110, 30));
+}
+
+#[test]
+fn screens_of_any_size_are_drawn() {
+    insta::assert_snapshot!(drawn(&screen(), 60, 16));
+    for (width, height) in [(1, 1), (10, 3), (20, 8), (300, 100)] {
+        for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::RestartAgent("main".into()))] {
+            drawn(&in_mode(mode), width, height);
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_went_away_is_said_to_have_and_one_that_comes_back_is_shown() {
+    let mut screen = screen();
+    screen.take(View { daemon: None, ..view() }, "2026-05-01T11:59:00.000Z");
+    screen.take(View { daemon: None, ..view() }, "2026-05-01T11:59:30.000Z");
+    let text = drawn(&screen, 100, 20);
+    assert!(text.contains("not running since 2026-05-01T11:59:00.000Z (1m00s ago)"), "{text}");
+    screen.take(view(), NOW);
+    assert!(drawn(&screen, 100, 20).contains("hearth 0.1.0 runs"));
+    let mut never = Screen::default();
+    never.take(View::default(), NOW);
+    assert!(drawn(&never, 100, 20).contains("no daemon is running"));
+    never.take(View { trouble: Some("the store is newer".into()), ..View::default() }, NOW);
+    assert!(drawn(&never, 100, 20).contains("the store is newer"));
+}
+
+#[test]
+fn help_and_questions_lie_over_everything() {
+    let mut screen = screen();
+    screen.press(Key::Char('?'));
+    insta::assert_snapshot!("help", drawn(&screen, 110, 24));
+    screen.press(Key::Char('x'));
+    screen.press(Key::Char('k'));
+    insta::assert_snapshot!("sure", drawn(&screen, 80, 20));
+}
+
+/// What keys lead to, from a fresh screen.
+#[test]
+fn keys_lead_to_acts() {
+    let down = |times: usize, keys: &str| -> Vec<Key> {
+        std::iter::repeat_n(Key::Down, times).chain(keys.chars().map(Key::Char)).collect()
+    };
+    let decide = |id: &str, value: &str| Some((id.to_owned(), value.to_owned()));
+    for (at, keys, expected) in [
+        (4, "ay", decide("ap3", "approve")),
+        (4, "ry", decide("ap3", "reject")),
+        (4, "an", None),
+        (4, "1y", None),
+        (5, "2y", decide("qu7", "no")),
+        (5, "3y", None),
+        (5, "ay", None),
+        (0, "ay", None),
+        (0, "Ry", decide("agent", "main")),
+        (0, "ky", decide("session", "se1")),
+        (0, "kxy", decide("session", "se1")),
+        (0, "wy", None),
+        (1, "ky", None),
+        (1, "wy", None),
+        (2, "wy", decide("session", "se3")),
+        (3, "wy", decide("agent", "ops")),
+        (6, "py", decide("pause", "ta1")),
+        (7, "py", decide("resume", "ta2")),
+        (7, "Ry", decide("agent", "family")),
+        (0, "py", None),
+        (0, "z", None),
+        (100, "py", decide("resume", "ta2")),
+    ] {
+        let mut screen = screen();
+        let did = down(at, keys).into_iter().filter_map(|key| screen.press(key)).last();
+        let did = did.map(|command| match command {
+            Command::Do(Act::Decide(id, value, _)) => (id, value),
+            Command::Do(Act::RestartAgent(agent)) => ("agent".to_owned(), agent),
+            Command::Do(Act::RestartSession(session, _)) => ("session".to_owned(), session),
+            Command::Do(Act::Pause(task)) => ("pause".to_owned(), task),
+            Command::Do(Act::Resume(task)) => ("resume".to_owned(), task),
+            Command::Quit => ("quit".to_owned(), String::new()),
+        });
+        assert_eq!(did, expected, "{at} {keys}");
+        assert!(expected.is_some() || screen.note.is_some(), "{at} {keys}: nothing was said");
+    }
+}
+
+#[test]
+fn whoever_leaves_leaves_from_anywhere() {
+    for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::Pause("ta1".into()))] {
+        assert_eq!(in_mode(mode).press(Key::Interrupt), Some(Command::Quit));
+    }
+    assert_eq!(screen().press(Key::Char('q')), Some(Command::Quit));
+    // Within a filter it is a letter.
+    let mut filtered = screen();
+    for key in [Key::Char('/'), Key::Char('q')] {
+        assert_eq!(filtered.press(key), None);
+    }
+    assert_eq!(filtered.filter, "q");
+}
+
+#[test]
+fn a_filter_leaves_lines_out_and_the_choice_is_one_of_the_rest() {
+    let mut screen = screen();
+    screen.press(Key::Char('/'));
+    for c in "FAM ta".chars() {
+        screen.press(Key::Char(c));
+    }
+    screen.press(Key::Enter);
+    assert_eq!(screen.lines().len(), 2);
+    assert_eq!(screen.press(Key::Char('p')), None);
+    assert_eq!(screen.mode, Mode::Confirm(Act::Pause("ta1".into())));
+    screen.press(Key::Escape);
+    screen.press(Key::Escape);
+    assert_eq!((screen.filter.as_str(), screen.lines().len()), ("", 8));
+    screen.press(Key::Char('/'));
+    screen.press(Key::Char('x'));
+    screen.press(Key::Backspace);
+    screen.press(Key::Escape);
+    assert_eq!(screen.mode, Mode::Browse);
+}
+
+/// What is chosen stays chosen while other lines come and go; else the one in its place is.
+#[test]
+fn the_choice_follows_its_line() {
+    let mut screen = screen();
+    screen.press(Key::Down);
+    let mut other = view();
+    other.sessions.remove(0);
+    screen.take(other.clone(), NOW);
+    assert_eq!(screen.chosen(), Some(super::screen::Line::Session(0)));
+    other.sessions.remove(0);
+    screen.take(other, NOW);
+    screen.press(Key::Char('w'));
+    assert!(matches!(&screen.mode, Mode::Confirm(Act::RestartSession(session, _)) if session == "se3"), "{screen:?}");
+    screen.take(View::default(), NOW);
+    screen.press(Key::Char('n'));
+    assert_eq!(screen.chosen(), None);
+    screen.press(Key::Char('k'));
+    assert_eq!(screen.note.as_deref(), Some("choose a line first"));
+}
+
+#[test]
+fn tab_goes_from_panel_to_panel() {
+    let mut screen = screen();
+    let chosen = |screen: &Screen| screen.chosen();
+    use super::screen::Line::{Asked, Session, Task};
+    for (key, expected) in [
+        (Key::Tab, Asked(0)),
+        (Key::Tab, Task(0)),
+        (Key::Tab, Session(0)),
+        (Key::BackTab, Task(0)),
+        (Key::BackTab, Asked(0)),
+        (Key::End, Task(1)),
+        (Key::Home, Session(0)),
+        (Key::PageDown, Task(1)),
+        (Key::PageUp, Session(0)),
+        (Key::Up, Session(0)),
+    ] {
+        screen.press(key);
+        assert_eq!(chosen(&screen), Some(expected), "{key:?}");
+    }
+}

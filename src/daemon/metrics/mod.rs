@@ -1,0 +1,183 @@
+//! Numbers for a monitoring system, in the text that Prometheus reads; only served where somebody asked for it.
+//!
+//! What happens is counted when it was committed; how things are is read from indexes when somebody asks. No label has
+//! more values than there are words in Hearth or channels in its configuration.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::engine::commit::{Answer, Submission};
+use crate::model::address::ChannelName;
+use crate::model::delivery::DeliveryResult;
+use crate::model::effect::Effect;
+use crate::model::id::DropId;
+use crate::model::incarnation::Exit;
+use crate::model::input::{Input, RuntimeEvent};
+use crate::model::report::Reply;
+use crate::state::{self, Store};
+
+mod gauges;
+mod listen;
+
+pub(super) use listen::serve;
+
+use gauges::Gauges;
+
+/// Labels of one name whose values are words of Hearth.
+type Words = [(&'static str, &'static str); 1];
+
+/// Upper bounds of lengths in seconds: from less than a sync to what nobody should have to wait for.
+const SECONDS: [f64; 14] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+/// Upper bounds of how many inputs one commit has.
+const GROUP: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+/// Most refusals that one look takes in; the next one goes on.
+const DROPS_MAX: usize = 10_000;
+
+/// Everything that is counted since the daemon began.
+pub(super) struct Metrics {
+    registry: Registry,
+    commit_seconds: Histogram,
+    commit_inputs: Histogram,
+    sweep_seconds: Histogram,
+    faults: Counter,
+    events: Family<Words, Counter>,
+    drops: Family<[(&'static str, &'static str); 2], Counter>,
+    deliveries: Family<[(&'static str, String); 2], Counter>,
+    launches: Counter,
+    ended: Family<Words, Counter>,
+    fires: Family<Words, Counter>,
+    gauges: Gauges,
+    /// The newest refusal that was counted.
+    counted: Mutex<Option<DropId>>,
+}
+
+impl Metrics {
+    /// Counts from now on: what was refused earlier is not counted again.
+    pub(super) fn new(store: &Store, runtime: &'static str) -> Result<Arc<Self>, state::Error> {
+        let counted = store.read(|db, txn| db.dropped.last(txn, ..))?.map(|(id, _)| id);
+        let mut registry = Registry::with_prefix("hearth");
+        let info = Family::<[(&str, &str); 2], Gauge>::default();
+        info.get_or_create(&[("version", env!("CARGO_PKG_VERSION")), ("runtime", runtime)]).set(1);
+        registry.register("build", "Version and runtime of the daemon; always 1", info);
+        let gauges = Gauges::register(&mut registry);
+        let mut metrics = Self {
+            registry,
+            commit_seconds: Histogram::new(SECONDS),
+            commit_inputs: Histogram::new(GROUP),
+            sweep_seconds: Histogram::new(SECONDS),
+            faults: Counter::default(),
+            events: Family::default(),
+            drops: Family::default(),
+            deliveries: Family::default(),
+            launches: Counter::default(),
+            ended: Family::default(),
+            fires: Family::default(),
+            gauges,
+            counted: Mutex::new(counted),
+        };
+        metrics.register();
+        Ok(Arc::new(metrics))
+    }
+
+    fn register(&mut self) {
+        let Self { registry, commit_seconds, commit_inputs, sweep_seconds, .. } = self;
+        registry.register("commit_seconds", "Time of a commit with everything in it", commit_seconds.clone());
+        registry.register("commit_inputs", "Inputs that were committed together", commit_inputs.clone());
+        registry.register("sweep_seconds", "Time of a commit that had a sweep in it", sweep_seconds.clone());
+        registry.register("faults", "Inputs that could not be carried out", self.faults.clone());
+        registry.register("events", "Events that came in, by what became of them", self.events.clone());
+        registry.register(
+            "drops",
+            "Refused events by reason: noise was meant for nobody, policy was somebody's decision, a fault is Hearth's",
+            self.drops.clone(),
+        );
+        registry.register("deliveries", "Attempts to deliver, by channel and outcome", self.deliveries.clone());
+        registry.register("launches", "Incarnations that were started", self.launches.clone());
+        registry.register("incarnation_ends", "Incarnations that ended, by how", self.ended.clone());
+        registry.register("task_fires", "Times of tasks, by what became of them", self.fires.clone());
+    }
+
+    /// A group of inputs was committed.
+    pub(super) fn committed(&self, group: &[Submission], took: Duration) {
+        let seconds = took.as_secs_f64();
+        self.commit_seconds.observe(seconds);
+        self.commit_inputs.observe(u32::try_from(group.len()).map_or(f64::MAX, f64::from));
+        let real = || group.iter().filter(|one| !one.dry_run).map(|one| &one.input);
+        if real().any(|input| matches!(input, Input::Sweep(_))) {
+            self.sweep_seconds.observe(seconds);
+        }
+        for input in real() {
+            if let Input::Runtime(RuntimeEvent::Gone { exit, .. }) = input {
+                self.ended.get_or_create(&[("how", how(exit))]).inc();
+            }
+        }
+    }
+
+    /// One of them was answered.
+    pub(super) fn answered(&self, answer: &Answer) {
+        let Ok(applied) = answer else {
+            self.faults.inc();
+            return;
+        };
+        if let Reply::Routed(report) = &applied.reply {
+            self.events.get_or_create(&[("outcome", report.outcome.as_str())]).inc();
+        }
+        let launches = applied.effects.iter().filter(|effect| matches!(effect, Effect::Launch(_))).count();
+        self.launches.inc_by(u64::try_from(launches).unwrap_or(0));
+        for outcome in &applied.fires {
+            self.fires.get_or_create(&[("outcome", outcome)]).inc();
+        }
+    }
+
+    /// A channel said what became of a delivery.
+    pub(super) fn delivered(&self, channel: &ChannelName, result: &DeliveryResult) {
+        let outcome = match result {
+            DeliveryResult::Delivered { .. } => "delivered",
+            DeliveryResult::Absent => "absent",
+            DeliveryResult::NoAdapter => "no_adapter",
+            DeliveryResult::Retry(_) => "retry",
+            DeliveryResult::Rejected(_) => "rejected",
+            DeliveryResult::Uncertain(_) => "uncertain",
+        };
+        let labels = [("channel", channel.to_string()), ("outcome", outcome.to_owned())];
+        self.deliveries.get_or_create(&labels).inc();
+    }
+
+    /// Everything as text, with how things are in one read transaction.
+    fn text(&self, daemon: &super::Daemon) -> Result<String, String> {
+        let read = self.count_drops(daemon.store()).and_then(|()| self.gauges.read(daemon));
+        read.map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        encode(&mut text, &self.registry).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+
+    /// Refusals are rows whose ids rise: those since the last look are new.
+    fn count_drops(&self, store: &Store) -> Result<(), state::Error> {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = DropId::new(counted.map_or(0, |last| last.number().saturating_add(1)));
+        let new = store.read(|db, txn| db.dropped.collect_range(txn, from.., DROPS_MAX))?;
+        for (id, row) in new {
+            self.drops.get_or_create(&[("kind", gauges::kind(row.reason)), ("reason", row.reason.as_str())]).inc();
+            *counted = Some(id);
+        }
+        Ok(())
+    }
+}
+
+fn how(exit: &Exit) -> &'static str {
+    match exit {
+        Exit::Code(0) => "done",
+        Exit::Code(_) => "failed",
+        Exit::Signal(_) => "killed",
+        Exit::NotStarted(_) => "not_started",
+        Exit::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,230 @@
+//! Hearth as something that the system starts: the programs of the system are stand-ins that note what they are told.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::host::{Ended, Host, wait_for};
+
+/// A Hearth on a system whose programs are stand-ins.
+struct System {
+    host: Host,
+    dir: PathBuf,
+}
+
+/// Notes what it is told; is down if there is a file `down`, and says of services what is in `state`.
+const PROGRAM: &str = r#"#!/bin/sh
+echo "${0##*/} $*" >> DIR/told
+case "$*" in
+*--property=Version*|*daemon-reload*) [ -e DIR/down ] && { echo "Failed to connect to bus" >&2; exit 1; } ;;
+*"show hearth"*|print*) [ -e DIR/state ] && cat DIR/state || echo LoadState=not-found ;;
+*show-user*) echo no ;;
+esac
+exit 0
+"#;
+
+impl System {
+    fn new() -> Self {
+        let mut host = Host::new();
+        let dir = host.path("system");
+        std::fs::create_dir(&dir).unwrap();
+        for name in ["systemctl", "loginctl", "journalctl", "launchctl", "tail"] {
+            let path = dir.join(name);
+            std::fs::write(&path, PROGRAM.replace("DIR", dir.to_str().unwrap())).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        host.env.push(("PATH".into(), format!("{}:{}", dir.display(), std::env::var("PATH").unwrap())));
+        Self { host, dir }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        self.host.run(&[&["service"], arguments].concat(), b"")
+    }
+
+    fn done(&self, arguments: &[&str]) -> Ended {
+        let ended = self.run(arguments);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
+        ended
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.run(&[arguments, &["--json"]].concat()).stdout).unwrap()
+    }
+
+    fn state(&self, text: &str) {
+        std::fs::write(self.dir.join("state"), text).unwrap();
+    }
+
+    /// What the programs of the system were told since the last look, without the names of units.
+    fn told(&self) -> Vec<String> {
+        let told = std::fs::read_to_string(self.dir.join("told")).unwrap_or_default();
+        drop(std::fs::remove_file(self.dir.join("told")));
+        let name = self.json(&["install", "--dry-run"])["name"].as_str().unwrap().to_owned();
+        told.lines().map(|line| line.replace(&name, "UNIT")).filter(|line| !line.contains(" show")).collect()
+    }
+}
+
+/// Installing as root is refused unless it is asked for, and tests may be root.
+const INSTALL: &[&str] = &["install", "--as-root"];
+
+#[test]
+fn it_is_installed_once_and_removed_and_the_data_stays() {
+    let system = System::new();
+    system.host.apply("schema = 1\n");
+    let rehearsed = system.json(&["install", "--dry-run"]);
+    let file = PathBuf::from(rehearsed["file"].as_str().unwrap());
+    assert!(file.starts_with(system.host.path(".config/systemd/user")) && !file.exists(), "{rehearsed}");
+    let text = rehearsed["text"].as_str().unwrap();
+    let data = system.host.data();
+    assert!(text.contains(&format!("run --data \"{}\"\n", data.canonicalize().unwrap().display())), "{text}");
+    assert!(text.contains("TimeoutStopSec=60\n") && text.contains("/hearth-") && text.contains(".env\n"), "{text}");
+    assert_eq!(system.told(), Vec::<String>::new());
+
+    let installed = system.json(INSTALL);
+    assert_eq!((&installed["written"], &installed["started"]), (&"new".into(), &true.into()), "{installed}");
+    assert!(installed["warnings"][0].as_str().unwrap().contains("cargo"), "{installed}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    let start = ["systemctl --user daemon-reload", "systemctl --user enable UNIT", "systemctl --user start UNIT"];
+    assert_eq!(system.told(), start);
+
+    assert_eq!(system.json(INSTALL)["written"], "unchanged");
+    assert_eq!(system.told(), start);
+    std::fs::write(&file, format!("{text}# another\n")).unwrap();
+    system.state("LoadState=loaded\nActiveState=active\nMainPID=1\n");
+    assert_eq!(system.json(INSTALL)["written"], "changed");
+    assert_eq!(system.told().last().unwrap(), "systemctl --user restart UNIT");
+
+    let removed = system.json(&["uninstall"]);
+    assert_eq!(removed["removed"], true, "{removed}");
+    let stop =
+        ["disable --now UNIT", "daemon-reload", "reset-failed UNIT"].map(|one| format!("systemctl --user {one}"));
+    assert_eq!(system.told(), stop);
+    assert!(!file.exists() && data.join("store").exists());
+    std::fs::remove_file(system.dir.join("state")).unwrap();
+    assert!(system.done(&["uninstall"]).stdout.contains("is not installed"));
+    assert_eq!(system.told(), Vec::<String>::new());
+}
+
+#[test]
+fn what_hearth_did_not_make_is_left_alone() {
+    let system = System::new();
+    let file = PathBuf::from(system.json(&["install", "--dry-run"])["file"].as_str().unwrap());
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "[Service]\n").unwrap();
+    for arguments in [INSTALL, &["uninstall"]] {
+        let refused = system.run(arguments);
+        assert_eq!(refused.code, Some(1), "{refused:#?}");
+        assert!(refused.stderr.contains("not made by Hearth"), "{refused:#?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "[Service]\n");
+    }
+    let replaced = system.json(&["install", "--as-root", "--replace", "--no-start"]);
+    assert_eq!((&replaced["written"], &replaced["started"]), (&"changed".into(), &false.into()));
+    assert_eq!(system.told(), ["systemctl --user daemon-reload", "systemctl --user enable UNIT"]);
+}
+
+#[test]
+fn without_a_manager_it_says_what_to_do() {
+    let mut system = System::new();
+    std::fs::write(system.dir.join("down"), "").unwrap();
+    let down = system.run(INSTALL);
+    assert_eq!(down.code, Some(1), "{down:#?}");
+    assert!(down.stderr.contains("Failed to connect to bus; log in as this user"), "{down:#?}");
+    let nothing = system.host.path("nothing");
+    std::fs::create_dir(&nothing).unwrap();
+    system.host.env.push(("PATH".into(), nothing.display().to_string()));
+    for arguments in [INSTALL, &["status"], &["logs"]] {
+        let missing = system.run(arguments);
+        assert_eq!(missing.code, Some(1), "{missing:#?}");
+        assert!(missing.stderr.contains("ctl` here: `hearth service` needs systemd"), "{missing:#?}");
+    }
+    if rustix::process::geteuid().is_root() {
+        let root = system.run(&["install"]);
+        assert!(root.code == Some(1) && root.stderr.contains("--as-root"), "{root:#?}");
+    }
+}
+
+#[test]
+fn what_system_and_hearth_say_is_compared() {
+    let mut system = System::new();
+    system.host.apply("schema = 1\n");
+    let absent = system.run(&["status"]);
+    assert!(absent.code == Some(1) && absent.stderr.contains("not installed"), "{absent:#?}");
+    system.done(&["install", "--as-root", "--no-start"]);
+    system.host.start();
+    let pid = system.host.daemon().unwrap().pid().as_raw_nonzero().get().cast_unsigned();
+    let state = |pid: u32| {
+        format!(
+            "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID={pid}\nStatusText=serving\n"
+        )
+    };
+    system.state(&state(pid));
+    let agreed = system.done(&["status"]);
+    assert!(agreed.stdout.contains("active (running)") && agreed.stdout.contains("serving"), "{agreed:#?}");
+    system.state(&state(1));
+    let other = system.json(&["status"]);
+    assert!(other["problems"][0].as_str().unwrap().contains("process 1"), "{other}");
+    // Another daemon has the data: the system's would only fail.
+    system.state("LoadState=loaded\nActiveState=inactive\nMainPID=0\n");
+    let beside = system.json(INSTALL);
+    assert_eq!(beside["started"], false, "{beside}");
+    assert!(beside["warnings"].to_string().contains("runs already"), "{beside}");
+}
+
+#[test]
+fn logs_are_those_of_the_unit() {
+    let system = System::new();
+    system.done(&["logs", "-f", "-n", "5", "--since", "1 hour ago"]);
+    assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=5 --since=1 hour ago --follow"]);
+    system.done(&["logs", "--json"]);
+    assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=100 --output=json"]);
+}
+
+fn with<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [arguments, &["--manager", "launchd"]].concat()
+}
+
+#[test]
+fn launchd_is_told_the_same() {
+    let system = System::new();
+    let installed = system.json(&with(INSTALL));
+    let file = PathBuf::from(installed["file"].as_str().unwrap());
+    assert!(file.starts_with(system.host.path("Library/LaunchAgents")), "{installed}");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("<key>ExitTimeOut</key><integer>60</integer>"));
+    let told = std::fs::read_to_string(system.dir.join("told")).unwrap();
+    let verbs: Vec<&str> = told.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(verbs, ["print", "bootout", "enable", "bootstrap"], "{told}");
+    system.done(&with(&["logs", "-n", "3"]));
+    let since = system.run(&with(&["logs", "--since", "yesterday"]));
+    assert!(since.code == Some(1) && since.stderr.contains("journal"), "{since:#?}");
+    system.done(&with(&["uninstall"]));
+    assert!(!file.exists());
+}
+
+/// The system hears when the daemon serves, and when it stops.
+#[test]
+fn the_system_is_told_how_the_daemon_is() {
+    let mut host = Host::with_echo();
+    let path = host.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    host.env.push(("NOTIFY_SOCKET".into(), path.display().to_string()));
+    let heard = std::cell::RefCell::new(String::new());
+    let wait = |wanted: &str| {
+        wait_for(wanted, || {
+            let mut text = [0; 200];
+            while let Ok(length) = socket.recv(&mut text) {
+                heard.borrow_mut().push_str(&String::from_utf8_lossy(&text[..length]));
+            }
+            heard.borrow().contains(wanted).then_some(())
+        });
+    };
+    host.launch();
+    wait("READY=1");
+    wait("WATCHDOG=1");
+    kill_process(host.daemon().unwrap().pid(), Signal::TERM).unwrap();
+    wait("STOPPING=1");
+    assert_eq!(host.ended().code, Some(0));
+}

@@ -1,0 +1,115 @@
+//! What an operator sees of a daemon that runs: its log, the view of everything as it changes, and what can be done there.
+
+use serde_json::Value;
+
+use crate::host::{Host, Running, wait_for};
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
+}
+
+#[test]
+fn a_log_of_json_has_the_same_fields_on_every_line() {
+    let mut host = Host::with_echo();
+    host.env.push(("HEARTH_LOG_FORMAT".into(), "json".into()));
+    host.env.push(("HEARTH_LOG".into(), "hearth=debug".into()));
+    host.start();
+    host.inject("a", "between you and me");
+    host.wait_settled();
+    let ended = host.stop();
+    let log = lines(&ended.stderr);
+    assert!(log.len() > 2, "{ended:#?}");
+    for line in &log {
+        let text = |name: &str| line[name].as_str().unwrap_or_else(|| panic!("no {name}: {line}"));
+        assert!(text("timestamp").ends_with('Z'), "{line}");
+        assert!(["ERROR", "WARN", "INFO", "DEBUG"].contains(&text("level")), "{line}");
+        assert!(text("target").starts_with("hearth") && !text("message").is_empty(), "{line}");
+    }
+    let running = log.iter().find(|line| line["message"] == "hearth is running").unwrap();
+    assert_eq!(running["data"], host.data().canonicalize().unwrap().to_str().unwrap());
+    assert!(!ended.stderr.contains("between you and me"), "{ended:#?}");
+    // By flag, and for a command: wrong usage is told, another word is refused.
+    let other = host.run(&["status", "--log-format", "xml"], b"");
+    assert_eq!(other.code, Some(2), "{other:#?}");
+}
+
+/// The journal notes times itself, and only a standard error that is the journal is one.
+#[test]
+fn in_the_journal_times_are_noted_once() {
+    let host = Host::with_echo();
+    for (script, timed) in [
+        ("export JOURNAL_STREAM=$(stat -L -c %d:%i /dev/fd/2)", false),
+        ("export JOURNAL_STREAM=1:1", true),
+        ("unset JOURNAL_STREAM", true),
+    ] {
+        let mut command = host.bare("sh");
+        let program = env!("CARGO_BIN_EXE_hearth");
+        command
+            .arg("-c")
+            .arg(format!("{script}; exec {program} run --runtime process --data {}", host.data().display()));
+        let running = Running::start(command, b"");
+        wait_for("the daemon to serve", || running.stderr().contains("hearth is running").then_some(()));
+        let ended = running.signal(rustix::process::Signal::TERM).end();
+        let first = ended.stderr.lines().find(|line| line.contains("hearth is running")).unwrap();
+        assert_eq!(first.starts_with("20"), timed, "{script}: {ended:#?}");
+    }
+}
+
+#[test]
+fn without_a_terminal_watching_says_what_to_do() {
+    let host = Host::with_echo();
+    let ended = host.run(&["status", "--watch"], b"");
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("--watch --json"), "{ended:#?}");
+}
+
+/// A line for each change, also while the daemon is away; the daemon that comes back is seen.
+#[test]
+fn programs_watch_line_by_line() {
+    let mut host = Host::with_echo();
+    let watching = Running::start(host.command(&["status", "--watch", "--json"]), b"");
+    let seen = |what: &str, is: &dyn Fn(&Value) -> bool| {
+        wait_for(what, || {
+            let text = watching.stdout();
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            lines(whole).into_iter().next_back().filter(|line| is(line)).map(drop)
+        });
+    };
+    seen("no daemon", &|view| view["daemon"].is_null());
+    host.start();
+    seen("the daemon", &|view| view["daemon"]["runtime"] == "process");
+    host.inject("a", "hello");
+    seen("its incarnation", &|view| view["sessions"][0]["incarnation"] == 1 && view["sessions"][0]["agent"] == "main");
+    seen("what waits for its channel", &|view| {
+        view["lanes"][0]["channel"] == "telegram" && view["messages"]["undelivered"] == 1
+    });
+    host.kill();
+    seen("that it is gone", &|view| view["daemon"].is_null());
+    host.start();
+    seen("that it is back", &|view| !view["daemon"].is_null());
+    host.done(&["tasks", "add", "main", "look", "--every", "1h"], b"");
+    seen("the task", &|view| view["tasks"][0]["task"] == "ta1" && view["tasks"][0]["paused"] == false);
+    host.done(&["tasks", "pause", "ta1"], b"");
+    seen("that it rests", &|view| view["tasks"][0]["paused"] == true);
+    let all = lines(&watching.stdout());
+    assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "a line without a change");
+    let ended = watching.signal(rustix::process::Signal::TERM).end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
+}
+
+#[test]
+fn one_session_is_restarted_and_others_go_on() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("a", "hello");
+    host.wait_settled();
+    let restart = |session: &str| host.run(&["sessions", "restart", session, "--json"], b"");
+    let done: Value = serde_json::from_str(&restart("se1").stdout).unwrap();
+    assert_eq!(done["changes"][0]["action"], "restarted", "{done}");
+    wait_for("it to end", || host.status()["incarnations"].as_array().unwrap().is_empty().then_some(()));
+    let again: Value = serde_json::from_str(&restart("se1").stdout).unwrap();
+    assert_eq!(again["changes"][0]["action"], "unchanged", "{again}");
+    let unknown = restart("se99");
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("no session se99"), "{unknown:#?}");
+    host.check();
+}
