@@ -306,6 +306,16 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.prefix(txn, prefix)?.take(limit).collect()
     }
 
+    /// Number of rows whose keys begin with a prefix; none of them is decoded.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`].
+    pub fn count_prefix(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<u64> {
+        let range = prefix_range(prefix);
+        let rows = self.bytes.range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
+        rows.map(|row| row.map(|_| 1).map_err(Error::lmdb("counting rows"))).sum()
+    }
+
     /// The last rows whose keys begin with a prefix, at most `limit`, the last one first.
     ///
     /// # Errors
