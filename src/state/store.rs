@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::lock::{self, WriterLock};
 use super::meta::Meta;
 use super::migrate::Step;
-use super::room::{self, Admission, Usage};
+use super::room::{self, Admission, Bounds, Usage};
 use super::schema::Tables;
 use super::{Read, Write, backup, filesystem, migrate};
 use crate::model::Timestamp;
@@ -135,18 +135,19 @@ impl Reader {
     }
 
     fn usage_of(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Usage> {
+        let bounds = self.bounds(dir, options, reserved)?;
+        Ok(bounds.with_used(self.read(room::used_bytes)?))
+    }
+
+    fn bounds(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Bounds> {
         let (info, stat) = (self.env.info(), self.env.unnamed_database_stat());
-        let (used, max) = self.read(|db, txn| {
-            let settings = db.settings.get(txn, &())?;
-            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
-        })?;
+        let settings = self.read(|db, txn| db.settings.get(txn, &()))?;
         let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
         let missing = if reserved { 0 } else { options.reserve_bytes };
-        Ok(Usage {
-            used,
-            limit: max.unwrap_or(options.max_bytes).min(map - map / 5),
+        Ok(Bounds {
+            file: room::page_bytes(info.last_page_number, stat.page_size),
+            limit: settings.and_then(|s| s.store_max_bytes).unwrap_or(options.max_bytes).min(map - map / 5),
             free: room::free_bytes(dir)?,
-            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
             needed: options.margin_bytes.saturating_add(missing),
         })
     }
@@ -418,7 +419,12 @@ impl Store {
     /// # Errors
     /// Those of looking.
     pub fn admission(&self) -> Result<Admission> {
-        self.usage().map(|usage| usage.admission())
+        let bounds = self.reader.bounds(&self.dir, &self.options, self.has_reserve())?;
+        // What is used is counted only where it decides: that takes a look at every table.
+        if bounds.surely_open() {
+            return Ok(Admission::Open);
+        }
+        Ok(bounds.with_used(self.read(room::used_bytes)?).admission())
     }
 
     /// What is used and what is left. The limit leaves a fifth of the map to removals.
