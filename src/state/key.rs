@@ -55,7 +55,7 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
 
     /// The bytes of a complete key.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(32);
+        let mut out = Vec::with_capacity(64);
         self.encode(&mut out);
         out
     }
