@@ -191,9 +191,9 @@ impl Draft {
         &self,
         work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut txn = begin_write(&self.reader.env)?;
+        let mut txn = Write::new(begin_write(&self.reader.env)?);
         let done = work(&self.reader.tables, &mut txn)?;
-        txn.commit().map_err(Error::lmdb("committing"))?;
+        txn.commit(&self.reader.tables)?;
         Ok(done)
     }
 
@@ -311,7 +311,7 @@ impl Store {
     /// # Errors
     /// Those of `work`, and of the commit.
     pub fn write<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>) -> Result<T, E> {
-        let mut txn = begin_write(&self.reader.env)?;
+        let mut txn = Write::new(begin_write(&self.reader.env)?);
         let done = work(&self.reader.tables, &mut txn)?;
         self.commit(txn)?;
         Ok(done)
@@ -336,12 +336,12 @@ impl Store {
         no_room: impl Fn(&E) -> bool,
     ) -> Result<Vec<Result<T, E>>> {
         let (mut each, mut at) = (false, 0);
-        let mut group = begin_write(&self.reader.env)?;
+        let mut group = Write::new(begin_write(&self.reader.env)?);
         let mut answers = Vec::with_capacity(inputs.len());
         while let Some(input) = inputs.get(at) {
             let own = each || undoable(input);
             let answer = match own {
-                true => self.own(&mut group, |txn| work(&self.reader.tables, txn, input))?,
+                true => group.within(&self.reader.env, |txn| work(&self.reader.tables, txn, input))?,
                 false => work(&self.reader.tables, &mut group, input),
             };
             match &answer {
@@ -351,7 +351,7 @@ impl Store {
                     if inputs.len() == 1 {
                         return Ok(vec![answer]);
                     }
-                    group = begin_write(&self.reader.env)?;
+                    group = Write::new(begin_write(&self.reader.env)?);
                     answers.clear();
                     (each, at) = (true, 0);
                     continue;
@@ -365,31 +365,17 @@ impl Store {
         Ok(answers)
     }
 
-    /// Runs a transaction within another one; when it fails, nothing of it happened.
-    fn own<T, E>(
-        &self,
-        group: &mut Write<'_>,
-        work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
-    ) -> Result<Result<T, E>> {
-        let mut txn = self.reader.env.nested_write_txn(group).map_err(Error::lmdb("beginning a transaction"))?;
-        let answer = work(&mut txn);
-        match &answer {
-            Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
-            Err(_) => txn.abort(),
-        }
-        Ok(answer)
-    }
-
     /// The disk may take only the first part of a write before it is full, which LMDB reports as an I/O error. Nothing is
     /// harmed then, the pages of the transaction are simply not used; and if it was an error of the disk after all, the
     /// next try, with the reserve given back, says so.
     fn commit(&self, txn: Write<'_>) -> Result<()> {
-        let doing = "committing";
-        match txn.commit() {
-            Err(heed::Error::Io(e)) if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL => {
+        match txn.commit(&self.reader.tables) {
+            Err(Error::Lmdb { doing, source: heed::Error::Io(e) })
+                if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL =>
+            {
                 Err(Error::Full { doing })
             }
-            committed => committed.map_err(Error::lmdb(doing)),
+            committed => committed,
         }
     }
 
@@ -402,7 +388,7 @@ impl Store {
         txn: &mut Write<'_>,
         work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.own(txn, work)?
+        txn.within(&self.reader.env, work)?
     }
 
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
@@ -468,6 +454,6 @@ fn begin_read(env: &Env) -> Result<heed::RoTxn<'_, heed::WithoutTls>> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where transactions that write begin")]
-fn begin_write(env: &Env) -> Result<Write<'_>> {
+fn begin_write(env: &Env) -> Result<heed::RwTxn<'_>> {
     env.write_txn().map_err(Error::lmdb("beginning to write"))
 }

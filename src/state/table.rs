@@ -8,6 +8,7 @@ use heed::types::Bytes;
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
 use super::key::{BadKey, KeyPart, Prefix};
+use super::write::QUIET;
 use super::{Read, Write};
 
 /// How the values of a table become bytes.
@@ -82,6 +83,7 @@ pub(super) type ByteTable<'e> = heed::Database<'e, Bytes, Bytes>;
 pub struct Rows<K, V, C> {
     name: &'static str,
     bytes: ByteTable<'static>,
+    quiet: bool,
     types: PhantomData<fn(K, C) -> V>,
 }
 
@@ -100,8 +102,8 @@ impl<K, V, C> std::fmt::Debug for Rows<K, V, C> {
 }
 
 impl<K, V, C> Rows<K, V, C> {
-    pub(super) const fn new(name: &'static str, bytes: ByteTable<'static>) -> Self {
-        Self { name, bytes, types: PhantomData }
+    pub(super) fn new(name: &'static str, bytes: ByteTable<'static>) -> Self {
+        Self { name, bytes, quiet: QUIET.contains(&name), types: PhantomData }
     }
 
     /// Name of the table.
@@ -162,6 +164,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        self.changes(txn);
         let key_bytes = key.to_bytes();
         let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
         if let Some(known) = C::version() {
@@ -202,7 +205,8 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     }
 
     /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
-    fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+    pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        self.changes(txn);
         let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
         self.bytes.put(txn, &key.to_bytes(), &value).map_err(Error::lmdb("writing a row"))
     }
@@ -223,6 +227,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
+        self.changes(txn);
         self.bytes.delete(txn, &key.to_bytes()).map_err(Error::lmdb("removing a row"))
     }
 
@@ -399,6 +404,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     #[cfg(test)]
     pub(super) fn put_bytes(&self, txn: &mut Write<'_>, key: &K, value: &[u8]) -> Result<()> {
         self.bytes.put(txn, &key.to_bytes(), value).map_err(Error::lmdb("writing a row"))
+    }
+
+    fn changes(&self, txn: &mut Write<'_>) {
+        if self.quiet {
+            txn.forget();
+        }
     }
 
     fn entries<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Entries<'t, K, V, C>> {
