@@ -7,7 +7,7 @@ use heed::types::Bytes;
 
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
-use super::key::{BadKey, KeyPart, Prefix};
+use super::key::{BadKey, KeyPart, Prefix, with_bytes};
 use super::write::QUIET;
 use super::{Read, Write};
 
@@ -139,7 +139,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::TooNew`] if it cannot be read.
     pub fn get(&self, txn: &Read<'_>, key: &K) -> Result<Option<V>> {
-        let bytes = self.bytes.get(txn, &key.to_bytes()).map_err(Error::lmdb("reading a row"))?;
+        let bytes = with_bytes(key, |key| self.bytes.get(txn, key)).map_err(Error::lmdb("reading a row"))?;
         bytes.map(|bytes| C::decode(bytes).map_err(|why| self.unreadable(why, || key.shown()))).transpose()
     }
 
@@ -156,7 +156,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn contains(&self, txn: &Read<'_>, key: &K) -> Result<bool> {
-        Ok(self.bytes.get(txn, &key.to_bytes()).map_err(Error::lmdb("looking for a row"))?.is_some())
+        Ok(with_bytes(key, |key| self.bytes.get(txn, key)).map_err(Error::lmdb("looking for a row"))?.is_some())
     }
 
     /// Writes a row, new or not.
@@ -208,7 +208,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         self.changes(txn);
         let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
-        self.bytes.put(txn, &key.to_bytes(), &value).map_err(Error::lmdb("writing a row"))
+        with_bytes(key, |key| self.bytes.put(txn, key, &value)).map_err(Error::lmdb("writing a row"))
     }
 
     /// Writes a row that must be new.
@@ -228,7 +228,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         self.changes(txn);
-        self.bytes.delete(txn, &key.to_bytes()).map_err(Error::lmdb("removing a row"))
+        with_bytes(key, |key| self.bytes.delete(txn, key)).map_err(Error::lmdb("removing a row"))
     }
 
     /// Rows between two keys, in order.

@@ -3,12 +3,13 @@
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::env::Env;
 use super::error::{Error, Result};
-use super::key::KeyPart;
+use super::key::{KeyPart, with_bytes};
 use super::meta::Number;
 use super::schema::Tables;
 use super::text_key::Text;
@@ -22,7 +23,31 @@ pub struct Write<'t> {
 }
 
 /// What was made of rows of quiet tables, by its type and a key.
-type Made = RefCell<HashMap<TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>>>>;
+type Made = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
+
+/// Keys that strangers choose cannot be made to collide often enough to matter: a commit has few inputs.
+type Quick = BuildHasherDefault<Fnv>;
+
+/// FNV-1a.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Tables that only people's decisions change: who listens where, and who may talk to whom.
 pub(super) const QUIET: [&str; 7] = ["channels", "agents", "chats", "chats_by_address", "wirings", "roles", "members"];
@@ -89,14 +114,22 @@ impl<'t> Write<'t> {
     /// # Errors
     /// Those of `make`; what failed is made again.
     pub fn once<T: Any + Send + Sync>(&self, key: &impl KeyPart, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-        let key = key.to_bytes();
-        let known = self.made.borrow().get(&TypeId::of::<T>()).and_then(|of| of.get(&key)).map(Arc::clone);
+        let what = TypeId::of::<T>();
+        let find = |key: &[u8]| {
+            let made = self.made.borrow();
+            made.iter().find(|(of, _)| *of == what).and_then(|(_, of)| of.get(key)).map(Arc::clone)
+        };
+        let known = with_bytes(key, find);
         if let Some(known) = known.and_then(|known| known.downcast().ok()) {
             return Ok(known);
         }
         let made = Arc::new(make()?);
         let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&made);
-        self.made.borrow_mut().entry(TypeId::of::<T>()).or_default().insert(key, kept);
+        let mut all = self.made.borrow_mut();
+        match all.iter_mut().find(|(of, _)| *of == what) {
+            Some((_, of)) => drop(of.insert(key.to_bytes(), kept)),
+            None => all.push((what, std::iter::once((key.to_bytes(), kept)).collect())),
+        }
         Ok(made)
     }
 
