@@ -1,23 +1,6 @@
 //! Routing and ingest, each beside its floor: raw LMDB making the same writes with the same commits.
 
-#![allow(missing_docs, unreachable_pub, reason = "criterion's macros make public functions")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::let_underscore_must_use,
-    reason = "a benchmark measures time, reads its own settings, and fails loudly"
-)]
-
-#[path = "ground/compare.rs"]
-mod compare;
-#[path = "ground/floor.rs"]
-mod floor;
-mod ground;
-
-use criterion::{Criterion, criterion_group, criterion_main};
-use floor::commits;
-use ground::{Ground, event, submission};
+use criterion::Criterion;
 use hearth::engine::commit::Submission;
 use hearth::model::address::ChannelName;
 use hearth::model::card::Matter;
@@ -26,6 +9,10 @@ use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
 use hearth::model::request::Wish;
+
+use crate::ground::asked::commits;
+use crate::ground::compare::compare as beside_floor;
+use crate::ground::{Ground, event, moment, submission, threaded};
 
 /// Pairs of Hearth and its floor.
 const PAIRS: usize = 21;
@@ -64,14 +51,6 @@ fn per_thread(_: usize) -> String {
     "engage = \"pattern\"\npattern = \".\"\nsession = \"per-thread\"".to_owned()
 }
 
-fn threaded(thread: usize, id: &str) -> Submission {
-    let mut one = event("bench", "c", id, "1");
-    if let Input::Inbound(event) = &mut one.input {
-        event.source.thread = Some(hearth::model::ForeignId::new("thread", format!("t{thread}")).unwrap());
-    }
-    one
-}
-
 fn one_by_one(make: impl Fn(usize) -> Submission) -> Vec<Vec<Submission>> {
     (0..commits()).map(|number| vec![make(number)]).collect()
 }
@@ -101,9 +80,7 @@ fn turn(number: usize) -> Submission {
 }
 
 fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submission>]) {
-    let trace = floor::trace(ground, groups);
-    let inputs: usize = groups.iter().map(Vec::len).sum();
-    compare::compare(c, name, ground, (groups, &trace), (inputs as u64, PAIRS));
+    beside_floor(c, name, ground, groups, (groups.iter().map(Vec::len).sum(), PAIRS));
 }
 
 fn routing(c: &mut Criterion) {
@@ -126,7 +103,7 @@ fn routing(c: &mut Criterion) {
 
     let many = Ground::new(&configuration(1, per_thread), |engine| {
         let all: Vec<Submission> = (0..SESSIONS).map(|n| threaded(n, &format!("first{n}"))).collect();
-        engine.commit(&all, ground::moment(0), 7).unwrap();
+        engine.commit(&all, moment(0), 7).unwrap();
     });
     let round_robin = one_by_one(|n| threaded(n * 7 % SESSIONS, &format!("m{n}")));
     compare(c, "route, 1,000 sessions in turn", &many, &round_robin);
@@ -157,7 +134,7 @@ fn approvals(c: &mut Criterion) {
 
     let waiting = Ground::new(&asking(), |engine| {
         let all: Vec<Submission> = (0..commits()).map(strange).collect();
-        engine.commit(&all, ground::moment(0), 7).unwrap();
+        engine.commit(&all, moment(0), 7).unwrap();
     });
     let approve = |number: usize| {
         let id = ApprovalId::new(u64::try_from(number).unwrap() + 1);
@@ -172,10 +149,14 @@ fn ingest(c: &mut Criterion) {
         all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
         // Nobody takes what is said: the lane's first message waits, the others queue behind it.
         all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
-        engine.commit(&all, ground::moment(0), 7).unwrap();
+        engine.commit(&all, moment(0), 7).unwrap();
     });
     compare(c, "ingest, a claim and an answer", &ground, &one_by_one(turn));
 }
 
-criterion_group!(benches, routing, approvals, ingest);
-criterion_main!(benches);
+/// Everything here.
+pub(crate) fn all(c: &mut Criterion) {
+    routing(c);
+    approvals(c);
+    ingest(c);
+}

@@ -1,29 +1,16 @@
 //! Schedules: a sweep when some of many series are due, and series that go on; each beside its floor.
 
-#![allow(missing_docs, unreachable_pub, reason = "criterion's macros make public functions")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::let_underscore_must_use,
-    reason = "a benchmark measures time, reads its own settings, and fails loudly"
-)]
-
-#[path = "ground/compare.rs"]
-mod compare;
-#[path = "ground/floor.rs"]
-mod floor;
-mod ground;
-
-use compare::compare;
-use criterion::{Criterion, criterion_group, criterion_main};
-use ground::{Ground, moment, submission};
+use criterion::Criterion;
 use hearth::engine::commit::{Engine, Submission};
 use hearth::model::id::AgentId;
 use hearth::model::input::Input;
 use hearth::model::report::Reply;
 use hearth::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOrigin};
 use hearth::model::time::{Millis, Moment};
+
+use crate::ground::asked::at_most;
+use crate::ground::compare::compare;
+use crate::ground::{Ground, moment, submission};
 
 /// Pairs of Hearth and its floor.
 const PAIRS: usize = 11;
@@ -32,10 +19,9 @@ const AGENTS: u64 = 20;
 /// Series that one sweep fires.
 const SWEEP: u64 = 100;
 
-/// Series of the large store; `HEARTH_BENCH_SESSIONS_MAX` can make it smaller.
+/// Series of the large store.
 fn series() -> u64 {
-    let max = std::env::var("HEARTH_BENCH_SESSIONS_MAX").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000);
-    10_000.min(max)
+    at_most(10_000) as u64
 }
 
 fn configuration() -> String {
@@ -76,25 +62,22 @@ fn sweeps(count: u64) -> Vec<Vec<Submission>> {
     (0..count).map(|_| vec![submission(Input::Sweep(Vec::new()))]).collect()
 }
 
-fn scenario(c: &mut Criterion, name: &str, ground: &Ground, (groups, inputs): (&[Vec<Submission>], u64)) {
-    let trace = floor::trace(ground, groups);
-    assert!(trace.iter().all(|commit| !commit.is_empty()), "every sweep fires");
-    compare(c, name, ground, (groups, &trace), (inputs, PAIRS));
-}
-
 /// A hundred of ten thousand series are due: each becomes a message for its agent.
 fn due(c: &mut Criterion) {
     let tasks: Vec<Submission> = (0..series()).map(|number| task(number, number < SWEEP, Missed::RunOnce)).collect();
     let ground = Ground::new(&configuration(), |engine| prepare(engine, &tasks));
-    scenario(c, "sweep, 100 of 10,000 series due", &ground, (&sweeps(1), SWEEP));
+    compare(c, "sweep, 100 of 10,000 series due", &ground, &sweeps(1), (SWEEP as usize, PAIRS));
 }
 
 /// A thousand recurrences go on to their next slots, since those that passed are not wanted any more.
 fn advanced(c: &mut Criterion) {
     let tasks: Vec<Submission> = (0..1_000).map(|number| task(number, true, Missed::Skip)).collect();
     let ground = Ground::new(&configuration(), |engine| prepare(engine, &tasks));
-    scenario(c, "1,000 recurrences advanced", &ground, (&sweeps(1_000 / SWEEP), 1_000));
+    compare(c, "1,000 recurrences advanced", &ground, &sweeps(1_000 / SWEEP), (1_000, PAIRS));
 }
 
-criterion_group!(benches, due, advanced);
-criterion_main!(benches);
+/// Everything here.
+pub(crate) fn all(c: &mut Criterion) {
+    due(c);
+    advanced(c);
+}

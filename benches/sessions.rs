@@ -1,21 +1,6 @@
 //! Sessions of directories: what it costs to add to one, beside raw LMDB, and to find the newest of very many.
 
-#![allow(missing_docs, unreachable_pub, reason = "criterion's macros make public functions")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::let_underscore_must_use,
-    clippy::print_stdout,
-    reason = "a benchmark measures time, reads its own settings, and fails loudly"
-)]
-
-#[path = "ground/floor.rs"]
-mod floor;
-mod ground;
-
-use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use ground::{Ground, moment, reached_place, submission};
+use criterion::{BenchmarkId, Criterion};
 use hearth::engine::commit::{Engine, Submission};
 use hearth::engine::workspaces::view;
 use hearth::model::content::RawJson;
@@ -25,6 +10,10 @@ use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use hearth::model::session_command::{ForkSession, Guard, Home, NewSession, SessionCommand};
 use hearth::model::time::Timestamp;
 use hearth::model::workspace::{WorkspaceInput, WorkspaceKey, WorkspaceSight};
+
+use crate::ground::asked::{Asked, at_most, commits};
+use crate::ground::compare::compare;
+use crate::ground::{Ground, moment, submission};
 
 /// Pairs of which the middle one counts.
 const PAIRS: usize = 9;
@@ -71,18 +60,16 @@ fn workspace(engine: &Engine) -> WorkspaceKey {
     engine.store().read(|db, txn| db.workspaces.first(txn, ..)).unwrap().unwrap().0
 }
 
-/// Sessions in the directory; `HEARTH_BENCH_SESSIONS_MAX` lowers them.
-fn size() -> usize {
-    let max = std::env::var("HEARTH_BENCH_SESSIONS_MAX").ok().and_then(|text| text.parse().ok());
-    max.map_or(100_000, |max: usize| max.min(100_000))
-}
-
 fn find(c: &mut Criterion) {
-    let size = size();
+    let size = at_most(100_000);
+    let name = format!("workspace sessions, {size} in one directory");
+    if !Asked::now().wants(&name) {
+        return;
+    }
     let ground = filled(size);
     let engine = ground.engine();
     let key = workspace(&engine);
-    let mut group = c.benchmark_group(format!("workspace sessions, {size} in one directory"));
+    let mut group = c.benchmark_group(name);
     group.bench_function(BenchmarkId::from_parameter("list the newest 50"), |b| {
         b.iter(|| engine.store().read(|db, txn| view::newest(db, txn, key, 50)).unwrap());
     });
@@ -93,39 +80,26 @@ fn find(c: &mut Criterion) {
 }
 
 fn append(c: &mut Criterion) {
-    let ground = filled(1_000.min(size()));
+    let ground = filled(at_most(1_000));
     let append = |number: usize| {
         let id = SessionId::new(u64::try_from(number % 10).unwrap() + 1);
         vec![command(SessionCommand::Append(id, vec![record()], Guard::default()))]
     };
-    let groups: Vec<Vec<Submission>> = (0..floor::commits()).map(append).collect();
-    let trace = floor::trace(&ground, &groups);
-    let mut group = c.benchmark_group("workspace sessions, one record per commit");
-    group.sampling_mode(SamplingMode::Flat).sample_size(10);
-    group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::run(&ground, &groups)).sum());
-    });
-    group.bench_function(BenchmarkId::from_parameter("raw LMDB"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::floor(&ground, &trace)).sum());
-    });
-    group.finish();
-    let reached = floor::reached(&ground, &groups, &trace, PAIRS);
-    println!("workspace sessions, one record per commit: {:.0} % of raw LMDB", reached * 100.0);
-    std::fs::write(reached_place("workspace sessions, one record per commit"), format!("{reached:.2}")).unwrap();
+    let groups: Vec<Vec<Submission>> = (0..commits()).map(append).collect();
+    compare(c, "workspace sessions, one record per commit", &ground, &groups, (groups.len(), PAIRS));
 }
 
 fn fork(c: &mut Criterion) {
     let ground = filled(10);
     let wanted = |upto| ForkSession { parent: SessionId::new(1), home: home(), label: None, branch: None, upto };
     let groups: Vec<Vec<Submission>> =
-        (0..floor::commits()).map(|_| vec![command(SessionCommand::Fork(Box::new(wanted(None))))]).collect();
-    let mut group = c.benchmark_group("workspace sessions, one fork per commit");
-    group.sampling_mode(SamplingMode::Flat).sample_size(10);
-    group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::run(&ground, &groups)).sum());
-    });
-    group.finish();
+        (0..commits()).map(|_| vec![command(SessionCommand::Fork(Box::new(wanted(None))))]).collect();
+    compare(c, "workspace sessions, one fork per commit", &ground, &groups, (groups.len(), PAIRS));
 }
 
-criterion_group!(benches, find, append, fork);
-criterion_main!(benches);
+/// Everything here.
+pub(crate) fn all(c: &mut Criterion) {
+    find(c);
+    append(c);
+    fork(c);
+}

@@ -1,23 +1,14 @@
 //! The sweep: its cost follows the work that is due, not the size of the store.
 
-#![allow(missing_docs, unreachable_pub, reason = "criterion's macros make public functions")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::let_underscore_must_use,
-    reason = "a benchmark measures time, reads its own settings, and fails loudly"
-)]
-
-mod ground;
-
-use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use ground::{Ground, event, idle_sessions, moment, now, submission};
+use criterion::{BenchmarkId, Criterion, SamplingMode};
 use hearth::engine::commit::{Engine, Submission};
+use hearth::model::id::SessionId;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Collection, Found, Observation, Record};
 use hearth::model::time::{Awake, Moment};
-use hearth::model::{ForeignId, id::SessionId};
+
+use crate::ground::asked::Asked;
+use crate::ground::{Ground, idle_sessions, moment, now, submission, threaded};
 
 /// Incarnations that run at once in the busy cases.
 const BUSY: u64 = 1_000;
@@ -41,22 +32,9 @@ pattern = "."
 session = "per-thread"
 "#;
 
-/// Sizes of the store; the largest can be left out by `HEARTH_BENCH_SESSIONS_MAX`.
-fn sizes() -> Vec<u64> {
-    let max = std::env::var("HEARTH_BENCH_SESSIONS_MAX").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
-    [1_000, 10_000, 100_000].into_iter().filter(|size| *size <= max).collect()
-}
-
 /// Incarnations that run, each with a claim.
 fn busy_sessions(engine: &Engine) {
-    let threaded = |number: u64| {
-        let mut one = event("bench", "c", &format!("m{number}"), "1");
-        if let Input::Inbound(event) = &mut one.input {
-            event.source.thread = Some(ForeignId::new("thread", format!("t{number}")).unwrap());
-        }
-        one
-    };
-    let routed: Vec<Submission> = (0..BUSY).map(threaded).collect();
+    let routed: Vec<Submission> = (0..BUSY as usize).map(|number| threaded(number, &format!("m{number}"))).collect();
     engine.commit(&routed, moment(0), 7).unwrap();
     let sessions = (1..=BUSY).map(SessionId::new);
     let running = sessions.clone().map(|id| submission(Input::Runtime(RuntimeEvent::Running(id, 1))));
@@ -73,9 +51,13 @@ fn sweep_at(ms: u64) -> (Vec<Submission>, Moment) {
 }
 
 fn idle(c: &mut Criterion) {
-    let mut group = c.benchmark_group("sweep, nothing due");
-    for size in sizes() {
-        let ground = Ground::new(CONFIGURATION, |engine| idle_sessions(engine, size));
+    let (name, asked) = ("sweep, nothing due", Asked::now());
+    if !asked.wants(name) {
+        return;
+    }
+    let mut group = c.benchmark_group(name);
+    for size in asked.sizes() {
+        let ground = Ground::new(CONFIGURATION, |engine| idle_sessions(engine, size as u64));
         let engine = ground.engine();
         let (sweep, at) = sweep_at(1_000);
         group.bench_function(BenchmarkId::from_parameter(format!("{size} idle sessions")), |b| {
@@ -86,10 +68,14 @@ fn idle(c: &mut Criterion) {
 }
 
 fn young_claims(c: &mut Criterion) {
+    let name = "sweep, 1,000 running";
+    if !Asked::now().wants(name) {
+        return;
+    }
     let ground = Ground::new(CONFIGURATION, busy_sessions);
     let engine = ground.engine();
     let (sweep, at) = sweep_at(20_000);
-    let mut group = c.benchmark_group("sweep, 1,000 running");
+    let mut group = c.benchmark_group(name);
     group.sample_size(10);
     group.bench_function(BenchmarkId::from_parameter("young claims"), |b| {
         b.iter(|| engine.commit(&sweep, at, 7).unwrap());
@@ -99,6 +85,10 @@ fn young_claims(c: &mut Criterion) {
 
 /// A thousand claims that are stuck: the sweep asks for the end of their incarnations.
 fn stuck_claims(c: &mut Criterion) {
+    let name = "sweep, 1,000 stuck";
+    if !Asked::now().wants(name) {
+        return;
+    }
     let ground = Ground::new(CONFIGURATION, busy_sessions);
     let beats =
         (1..=BUSY).map(|id| Observation { session: SessionId::new(id), incarnation: 1, beat: true, state: None });
@@ -108,7 +98,7 @@ fn stuck_claims(c: &mut Criterion) {
         engine.commit(&groups[0], Moment { awake: Awake::new(1, 61_000), ..moment(61_000) }, 7).unwrap();
         now() - begin
     };
-    let mut group = c.benchmark_group("sweep, 1,000 stuck");
+    let mut group = c.benchmark_group(name);
     group.sampling_mode(SamplingMode::Flat).sample_size(10);
     group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
         b.iter_custom(|times| (0..times).map(|_| late(&ground.copy().engine())).sum());
@@ -116,5 +106,9 @@ fn stuck_claims(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, idle, young_claims, stuck_claims);
-criterion_main!(benches);
+/// Everything here.
+pub(crate) fn all(c: &mut Criterion) {
+    idle(c);
+    young_claims(c);
+    stuck_claims(c);
+}

@@ -1,54 +1,83 @@
-//! The last benchmark: reads what the others measured and prints one table, which it also writes to `benches/RESULTS.md`.
-//!
-//! `cargo bench` runs the benchmarks in the order of Cargo.toml, so this one finds everything.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails loudly"
-)]
+//! The table of all numbers, made of what the others left: printed, and written to `benches/RESULTS.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What one benchmark measured.
+use crate::ground::asked::{Asked, target};
+use crate::ground::part::{self, Part};
+use crate::ground::{compare, place};
+use crate::{sizes, wake, ways};
+
+/// What criterion measured at one thing.
 struct Measured {
     /// Median of one iteration, in nanoseconds.
     nanoseconds: f64,
-    /// Inputs of one iteration.
+    /// Things that are done in one iteration.
     inputs: u64,
 }
 
-fn main() {
-    // `cargo bench` says so; run as a test there is nothing to show.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return;
+/// Forgets what earlier runs left, so that nothing of them comes into the table.
+pub(crate) fn forget() {
+    for left in [target().join("criterion"), compare::place(), part::place()] {
+        match std::fs::remove_dir_all(&left) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{}: {error}", left.display()),
+            _ => {}
+        }
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+}
+
+/// Writes the table; one that is not `whole` says so.
+pub(crate) fn write(whole: bool) {
     let mut groups: BTreeMap<String, BTreeMap<String, Measured>> = BTreeMap::new();
-    for group in entries(&target.join("criterion")) {
+    for group in entries(&target().join("criterion")) {
         for function in entries(&group) {
             if let Some((name, function, measured)) = read(&function) {
                 groups.entry(name).or_default().insert(function, measured);
             }
         }
     }
-    let mut table = render(&groups, &target);
-    for part in ["bench-house.md", "bench-wake.md"] {
-        if let Ok(part) = std::fs::read_to_string(target.join(part)) {
-            table.push('\n');
-            table.push_str(&part);
-        }
+    let mut table = head(whole);
+    table += &render(&groups);
+    for name in [sizes::NAME, sizes::ALONE, ways::NAME, wake::NAME] {
+        table.push('\n');
+        table += &Part::kept(name).unwrap_or_else(|| format!("Not measured: {name}.\n"));
     }
     print!("{table}");
-    std::fs::write(root().join("benches/RESULTS.md"), table).unwrap();
+    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/RESULTS.md"), table).unwrap();
 }
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+fn head(whole: bool) -> String {
+    let mut text = "# Measured\n\n".to_owned();
+    if !whole {
+        text += "**Not complete: a part of this run failed.**\n\n";
+    }
+    let how = if Asked::now().size(0, 1, 0) == 1 { " -- --quick" } else { "" };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    writeln!(
+        text,
+        "Written by `cargo bench{how}` on a machine with {processors} processors, Linux {}, stores on {}. The floor is raw \
+         LMDB making the same writes with the same commits in the same order of keys, in the same run.\nThe last column \
+         is the median of pairs measured one right after the other; a disk that others use changes too fast for the two \
+         before it to be compared.\n",
+        kernel.trim(),
+        file_system(&place())
+    )
+    .unwrap();
+    text
+}
+
+/// What kind of file system a directory lies on.
+fn file_system(place: &Path) -> String {
+    let place = place.canonicalize().unwrap();
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let mounted = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (at, kind) = (PathBuf::from(words.next()?), words.next()?.to_owned());
+        place.starts_with(&at).then(|| (at.components().count(), kind))
+    };
+    mounts.lines().filter_map(mounted).max_by_key(|(depth, _)| *depth).map_or_else(String::new, |(_, kind)| kind)
 }
 
 fn entries(dir: &Path) -> Vec<PathBuf> {
@@ -66,18 +95,13 @@ fn read(dir: &Path) -> Option<(String, String, Measured)> {
     Some((about["group_id"].as_str()?.to_owned(), function.to_owned(), Measured { nanoseconds, inputs }))
 }
 
-fn render(groups: &BTreeMap<String, BTreeMap<String, Measured>>, target: &Path) -> String {
-    let mut text = String::from(
-        "# Measured\n\nWritten by `cargo bench`. The floor is raw LMDB making the same writes with the same commits, in the same run.\n\
-         The last column is the median of pairs measured one right after the other; a disk that others use changes too fast for the two before it to be compared.\n\n\
-         | what | Hearth | floor | Hearth / floor |\n|---|---|---|---|\n",
-    );
+fn render(groups: &BTreeMap<String, BTreeMap<String, Measured>>) -> String {
+    let mut text = "| what | Hearth | floor | Hearth / floor |\n|---|---|---|---|\n".to_owned();
     for (group, functions) in groups {
         match (functions.get("hearth"), functions.get("floor")) {
             (Some(hearth), Some(floor)) => {
-                let reached = target.join("bench-reached").join(group);
-                let reached = std::fs::read_to_string(reached).unwrap_or_default();
-                writeln!(text, "| {group} | {} | {} | {reached} |", shown(hearth), shown(floor)).unwrap();
+                let reached = std::fs::read_to_string(compare::place().join(group)).unwrap_or_default();
+                writeln!(text, "| {group} | {} | {} | {reached} |", rate(hearth), rate(floor)).unwrap();
             }
             _ => {
                 for (function, measured) in functions {
@@ -89,12 +113,8 @@ fn render(groups: &BTreeMap<String, BTreeMap<String, Measured>>, target: &Path) 
     text
 }
 
-fn rate(measured: &Measured) -> f64 {
-    measured.inputs as f64 * 1e9 / measured.nanoseconds
-}
-
-fn shown(measured: &Measured) -> String {
-    format!("{:.0}/s", rate(measured))
+fn rate(measured: &Measured) -> String {
+    format!("{:.0}/s", measured.inputs as f64 * 1e9 / measured.nanoseconds)
 }
 
 fn time(nanoseconds: f64) -> String {

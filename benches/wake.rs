@@ -1,88 +1,56 @@
 //! How long it takes until an agent's program has what was said: one that runs, and one that has to be started. The real
 //! program with the real runner on a real disk; the agent is a program that says when the first byte of its prompt came.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "a benchmark measures time, starts the program, prints, and fails loudly"
-)]
-
-#[path = "ground/daemon.rs"]
-mod daemon;
-#[path = "ground/floor.rs"]
-#[expect(dead_code, reason = "only its writes without Hearth are needed")]
-mod floor;
-mod ground;
-#[path = "ground/plain.rs"]
-mod plain;
-
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use daemon::Daemon;
-use ground::Ground;
 use hearth::socket::client::Client;
 use hearth::socket::protocol::{Request, Response};
+
+use crate::ground::asked::Asked;
+use crate::ground::daemon::Daemon;
+use crate::ground::part::Part;
+use crate::ground::{Ground, floor, plain};
+
+/// Name of this part.
+pub(crate) const NAME: &str = "wake";
 
 /// Says when the first byte of each line came. A shell, since it is on this machine and in every image.
 const AGENT: &str = r#"while IFS= read -r -n 1 first; do now=$EPOCHREALTIME; IFS= read -r rest; echo "{\"type\":\"say\",\"text\":\"$now\"}"; echo '{"type":"done"}'; done"#;
 /// Says when it was started.
 const FLOOR: &str = "echo $EPOCHREALTIME";
 
-fn main() {
-    let real = std::env::args().any(|argument| argument == "--bench");
-    let size = |full: usize, tiny: usize| if real { full } else { tiny };
-    let mut lines = vec!["| until an agent has a message | p50 | p95 |".to_owned(), "|---|---|---|".to_owned()];
-    let mut note = |what: &str, measured: Vec<Duration>| {
-        let (p50, p95) = (ms(part(&measured, 50)), ms(part(&measured, 95)));
-        println!("{what}: {p50}, {p95}");
-        lines.push(format!("| {what} | {p50} | {p95} |"));
-    };
-    let Warm { commits, stored, sent } = warm(size(200, 3));
-    note("one durable commit of raw LMDB, between the messages of the next two lines", commits);
-    note("message stored → its prompt at the standard input of a program that runs", stored);
-    note("the same since the message was sent", sent);
+/// Everything here.
+pub(crate) fn all(asked: &Asked) {
+    if !asked.wants(NAME) {
+        return;
+    }
+    let mut part = Part::of_times(NAME, "until an agent's program has a message");
+    let Warm { commits, stored, sent } = warm(asked.size(400, 50, 3));
+    part.add_times("one durable commit of raw LMDB, between the messages of the next two lines", commits);
+    part.add_times("message stored → its prompt at the standard input of a program that runs", stored);
+    part.add_times("the same since the message was sent", sent);
 
     let plain = || spoken(&Command::new("bash").args(["-c", FLOOR]).output().unwrap().stdout);
-    let (cold, floor) = cold("process", size(30, 2), plain);
-    note("a shell started without Hearth, until it says something", floor);
-    note("message stored → the first words of a program that did not run, in a process", cold);
+    let (cold, floor) = cold("process", asked.size(50, 20, 2), plain);
+    part.add_times("a shell started without Hearth, until it says something", floor);
+    part.add_times("message stored → the first words of a program that did not run, in a process", cold);
 
     match (std::env::var_os("HEARTH_TEST_PODMAN"), std::env::var("HEARTH_TEST_IMAGE")) {
         (Some(socket), Ok(image)) => {
             let socket = PathBuf::from(socket);
             let plain = || spoken(&plain::first_output(&socket, &image, FLOOR));
-            let (cold, floor) = self::cold("podman", size(20, 1), plain);
-            note(
-                "a container of the same image made and started by Podman without Hearth, until it says something",
-                floor,
-            );
-            note("message stored → the first words of a program that did not run, in a container", cold);
+            let (cold, floor) = self::cold("podman", asked.size(30, 10, 1), plain);
+            let what =
+                "a container of the same image made and started by Podman without Hearth, until it says something";
+            part.add_times(what, floor);
+            part.add_times("message stored → the first words of a program that did not run, in a container", cold);
         }
-        _ => println!("SKIPPED: containers; run this by `.ci/podman.sh cargo bench --bench wake`"),
+        _ => println!("SKIPPED: containers; `.ci/podman.sh cargo bench -- {NAME}` measures them"),
     }
-    if real {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
-        std::fs::write(target.join("bench-wake.md"), lines.join("\n") + "\n").unwrap();
-    }
-}
-
-fn ms(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
-}
-
-/// So many hundredths of what was measured are not above this.
-fn part(measured: &[Duration], hundredths: usize) -> Duration {
-    let mut sorted = measured.to_vec();
-    sorted.sort_unstable();
-    sorted[(sorted.len() * hundredths / 100).min(sorted.len() - 1)]
+    part.keep(asked);
 }
 
 /// What was measured at a program that runs.
@@ -97,7 +65,7 @@ fn warm(times: usize) -> Warm {
     let ground = ground(1);
     let bare = Ground::new("", |_| {});
     let daemon = Daemon::start(ground.dir.path(), &["--runtime", "process"]);
-    let mut client = attached(&daemon, 0);
+    let mut client = daemon.attached(Some("a0"));
     say(&mut client, 0);
     let mut warm = Warm { commits: Vec::new(), stored: Vec::new(), sent: Vec::new() };
     for number in 1..=times {
@@ -117,7 +85,7 @@ fn cold(runtime: &str, times: usize, plain: impl Fn() -> Duration) -> (Vec<Durat
     let one = |agent| {
         let begin = wall();
         let floor = plain().saturating_sub(begin);
-        let said = say(&mut attached(&daemon, agent), 0);
+        let said = say(&mut daemon.attached(Some(&format!("a{agent}"))), 0);
         (said.begun.saturating_sub(said.stored), floor)
     };
     let measured = (0..times).map(one).unzip();
@@ -136,13 +104,6 @@ fn ground(agents: usize) -> Ground {
         writeln!(file, "{head}command = [\"/bin/bash\", \"-c\", '''{AGENT}''']").unwrap();
     }
     Ground::new(&file, |_| {})
-}
-
-fn attached(daemon: &Daemon, agent: usize) -> Client {
-    let mut client = daemon.connect();
-    let answer = client.ask(&Request::Attach { agent: Some(format!("a{agent}")) });
-    assert!(matches!(answer, Ok(Response::Attached { .. })), "{answer:?}");
-    client
 }
 
 /// When what happened to a message, by the clock of this machine, since its epoch.

@@ -1,34 +1,46 @@
-//! A scenario beside its floor, as a benchmark.
+//! A scenario beside its floor.
+
+use std::path::PathBuf;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use hearth::engine::commit::Submission;
 
-use crate::floor::{self, Write};
-use crate::ground::{Ground, reached_place};
+use super::Ground;
+use super::asked::{Asked, target};
+use super::floor;
 
 /// Measures groups of inputs, and the floor under them, which the writes of each commit are. `inputs` is how many things
-/// are done by all of them; `pairs` how often both are run for the figure of the table.
+/// are done by all of them; of `pairs` of both, one right after the other, comes the ratio of the table.
 pub(crate) fn compare(
     c: &mut Criterion,
     name: &str,
     ground: &Ground,
-    (groups, trace): (&[Vec<Submission>], &[Vec<Write>]),
-    (inputs, pairs): (u64, usize),
+    groups: &[Vec<Submission>],
+    (inputs, pairs): (usize, usize),
 ) {
+    let asked = Asked::now();
+    if !asked.wants(name) {
+        return;
+    }
+    let trace = floor::trace(ground, groups);
+    assert!(trace.iter().all(|commit| !commit.is_empty()), "{name}: every commit writes something");
     let mut group = c.benchmark_group(name);
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(inputs));
+    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(inputs as u64));
     group.bench_function(BenchmarkId::from_parameter("hearth"), |b| {
         b.iter_custom(|times| (0..times).map(|_| floor::run(ground, groups)).sum());
     });
     group.bench_function(BenchmarkId::from_parameter("floor"), |b| {
-        b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, trace)).sum());
+        b.iter_custom(|times| (0..times).map(|_| floor::floor(ground, &trace)).sum());
     });
     group.finish();
-    // A name on the command line chooses: what was not measured keeps the figure of its last run.
-    let chosen = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let measured = chosen.is_none_or(|chosen| name.contains(&chosen));
-    if measured && std::env::args().any(|argument| argument == "--bench") {
-        let reached = floor::reached(ground, groups, trace, pairs);
-        std::fs::write(reached_place(name), format!("{reached:.2}")).unwrap();
+    if asked.is_real() {
+        let reached = floor::reached(ground, groups, &trace, asked.size(pairs, 5, 1));
+        std::fs::create_dir_all(place()).unwrap();
+        std::fs::write(place().join(name), format!("{reached:.2}")).unwrap();
     }
+}
+
+/// Where is left what was reached of each floor.
+pub(crate) fn place() -> PathBuf {
+    target().join("bench-reached")
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hearth::config::Paths;
 use hearth::socket::client::Client;
+use hearth::socket::protocol::{Request, Response};
 
 /// A daemon over a data directory; killed when it is dropped.
 pub(crate) struct Daemon {
@@ -41,8 +42,15 @@ impl Daemon {
         }
     }
 
+    /// Attaches a terminal to an agent, the only one unless it is named.
+    pub(crate) fn attached(&self, agent: Option<&str>) -> Client {
+        let mut client = self.connect();
+        let answer = client.ask(&Request::Attach { agent: agent.map(str::to_owned) });
+        assert!(matches!(answer, Ok(Response::Attached { .. })), "{answer:?}");
+        client
+    }
+
     /// Waits until it has ended, with what it started.
-    #[allow(dead_code, reason = "this module is part of several benchmarks")]
     pub(crate) fn ended(mut self) {
         assert!(self.child.wait().unwrap().success());
     }

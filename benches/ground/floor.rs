@@ -8,15 +8,10 @@ use std::time::Duration;
 
 use hearth::engine::commit::Submission;
 
-use crate::ground::{Ground, moment, now};
-
-/// Commits of one scenario; `HEARTH_BENCH_COMMITS` overrides.
-#[allow(dead_code, reason = "this module is part of several benchmarks, not all count commits")]
-pub(crate) fn commits() -> usize {
-    std::env::var("HEARTH_BENCH_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
-}
+use super::{Ground, moment, now};
 
 /// The time a copy of this store needs for all groups, one commit each.
+#[inline(never)] // a profile can count what is in it
 pub(crate) fn run(ground: &Ground, groups: &[Vec<Submission>]) -> Duration {
     let copy = ground.copy();
     let engine = copy.engine();
@@ -46,6 +41,7 @@ pub(crate) fn trace(ground: &Ground, groups: &[Vec<Submission>]) -> Vec<Vec<Writ
 }
 
 /// The time raw LMDB needs for the same writes with the same commits on a copy of this store.
+#[inline(never)]
 pub(crate) fn floor(ground: &Ground, trace: &[Vec<Write>]) -> Duration {
     let copy = ground.copy();
     let env = raw(&copy);
@@ -138,7 +134,6 @@ fn raw_tables(env: &heed::Env) -> [RawTable; TABLES] {
 }
 
 /// The time of one row put and committed by raw LMDB.
-#[allow(dead_code, reason = "this module is part of several benchmarks, not all need the bare commit")]
 pub(crate) fn one_commit(ground: &Ground, number: usize) -> Duration {
     let env = raw(ground);
     let [table, ..] = raw_tables(&env);

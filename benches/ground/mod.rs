@@ -1,10 +1,18 @@
 //! What the benchmarks stand on: stores that are set up once and copied.
 
+pub(crate) mod asked;
+pub(crate) mod compare;
+pub(crate) mod daemon;
+pub(crate) mod floor;
+pub(crate) mod part;
+pub(crate) mod plain;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use hearth::config::file;
 use hearth::engine::commit::{Engine, Submission};
+use hearth::model::ForeignId;
 use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::input::Input;
 use hearth::model::policy::Policy;
@@ -15,20 +23,10 @@ use hearth::state::{self, Options, RouteKey, Store};
 
 /// Where stores are made: `HEARTH_BENCH_DIR`, by default under `target/`, so that they lie on a real disk.
 pub(crate) fn place() -> PathBuf {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/target/bench-stores");
-    let place = std::env::var_os("HEARTH_BENCH_DIR").map_or_else(|| PathBuf::from(default), PathBuf::from);
+    let default = || asked::target().join("bench-stores");
+    let place = std::env::var_os("HEARTH_BENCH_DIR").map_or_else(default, PathBuf::from);
     std::fs::create_dir_all(&place).unwrap();
     place
-}
-
-/// Where a benchmark leaves what it reached of its floor, for the table.
-#[allow(dead_code, reason = "this module is part of several benchmarks, not all have a floor")]
-pub(crate) fn reached_place(name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
-    let place = target.join("bench-reached");
-    std::fs::create_dir_all(&place).unwrap();
-    place.join(name)
 }
 
 /// A moment: `ms` after the start of the first run.
@@ -42,7 +40,6 @@ pub(crate) fn submission(input: Input) -> Submission {
 }
 
 /// One inbound event.
-#[allow(dead_code, reason = "this module is part of several benchmarks, not all put events in")]
 pub(crate) fn event(channel: &str, chat: &str, id: &str, sender: &str) -> Submission {
     let text = "a message of about two hundred bytes, which is what people write to an agent when they want something \
                 done and say what it is, why they want it and by when they would like to have it";
@@ -93,7 +90,6 @@ fn open(data: &Path) -> Engine {
 }
 
 /// Sessions that have nothing to do, as many messages ago they did.
-#[allow(dead_code, reason = "this module is part of several benchmarks, not all have idle sessions")]
 pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
     let store = engine.store();
     store
@@ -102,7 +98,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
             let (fingerprint, discriminator) = db.workspaces_by_agent.require(txn, &agent)?;
             for number in 0..count {
                 let id: SessionId = db.allocate(txn)?;
-                let thread = hearth::model::ForeignId::new("thread", format!("t{number}")).unwrap();
+                let thread = ForeignId::new("thread", format!("t{number}")).unwrap();
                 let route = Route::PerThread(ChatId::new(1), Some(thread));
                 let at = moment(0).wall;
                 db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
@@ -133,6 +129,15 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
             Ok::<_, state::Error>(())
         })
         .unwrap();
+}
+
+/// An inbound event in a thread of its chat.
+pub(crate) fn threaded(thread: usize, id: &str) -> Submission {
+    let mut one = event("bench", "c", id, "1");
+    if let Input::Inbound(event) = &mut one.input {
+        event.source.thread = Some(ForeignId::new("thread", format!("t{thread}")).unwrap());
+    }
+    one
 }
 
 /// Now, for measuring.

@@ -2,6 +2,8 @@
 
 mod prompt;
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -9,7 +11,7 @@ use super::trouble::HeldOff;
 use super::{Done, Failure, change, configuration, entity, out, rows, transcripts, trouble, words};
 use crate::config::Paths;
 use crate::model::entity::ProviderKind;
-use crate::model::id::SessionId;
+use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
 use crate::socket::change::EditJson;
@@ -186,11 +188,20 @@ fn reset(reader: &Reader, which: &str) -> Result<Vec<EditJson>, Failure> {
 
 fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJson>, state::Error> {
     let mut all = Vec::new();
+    let mut meant: BTreeMap<AgentId, bool> = BTreeMap::new();
     for row in db.sessions.iter(txn)? {
         let ((_, _, id), Session::Chat(session)) = row? else { continue };
-        let shape = shape(db, txn, (id, &session))?;
-        if agent.is_none_or(|agent| agent == shape.agent) {
-            all.push((session.active, shape));
+        let wanted = match (agent, meant.get(&session.agent)) {
+            (None, _) => true,
+            (Some(_), Some(wanted)) => *wanted,
+            (Some(folder), None) => {
+                let wanted = rows::folder(db, txn, session.agent)? == folder;
+                meant.insert(session.agent, wanted);
+                wanted
+            }
+        };
+        if wanted {
+            all.push((session.active, shape(db, txn, (id, &session))?));
         }
     }
     all.sort_by_key(|(active, _)| std::cmp::Reverse(*active));

@@ -220,20 +220,47 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
 
 /// Conversations that are better begun anew, in words.
 pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failure> {
-    let mut sessions = reader.read(all)?;
-    sessions.retain(|(_, _, session)| session.status == SessionStatus::Active);
-    sessions.sort_by_key(|(_, _, session)| std::cmp::Reverse(session.active));
     let mut long = Vec::new();
-    for (at, (id, folder, session)) in sessions.iter().enumerate() {
-        let bytes = if at < LOOKED_AT { bytes(paths, *id, folder).unwrap_or(0) } else { 0 };
-        let what = match (session.messages > LONG_MESSAGES, bytes > LONG_BYTES) {
-            (true, _) => format!("{} messages", session.messages),
+    for (id, folder, Length { messages, recent }) in reader.read(perhaps_long)? {
+        let bytes = if recent { bytes(paths, id, &folder).unwrap_or(0) } else { 0 };
+        let what = match (messages > LONG_MESSAGES, bytes > LONG_BYTES) {
+            (true, _) => format!("{messages} messages"),
             (false, true) => format!("a transcript of {} MB", bytes / 1_000_000),
             (false, false) => continue,
         };
         long.push(format!("session {id} of {folder} has {what}: it gets slow and forgetful; `hearth sessions reset {id}` begins it anew"));
     }
     Ok(long)
+}
+
+/// What is known of the length of a session without its transcript.
+struct Length {
+    messages: u64,
+    /// It is one of those whose transcripts are looked at.
+    recent: bool,
+}
+
+/// Active sessions that have many messages or are among the most recent ones, the most recent first.
+fn perhaps_long(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Length)>, state::Error> {
+    let mut active = Vec::new();
+    for row in db.sessions.iter(txn)? {
+        if let ((_, _, id), Session::Chat(session)) = row?
+            && session.status == SessionStatus::Active
+        {
+            active.push((session.active, id, session.agent, session.messages));
+        }
+    }
+    active.sort_by_key(|(active, ..)| std::cmp::Reverse(*active));
+    let mut perhaps = Vec::new();
+    for (at, (_, id, agent, messages)) in active.into_iter().enumerate() {
+        let length = Length { messages, recent: at < LOOKED_AT };
+        if (length.recent || messages > LONG_MESSAGES)
+            && let Some(agent) = db.agents.get(txn, &agent)?
+        {
+            perhaps.push((id, agent.folder, length));
+        }
+    }
+    Ok(perhaps)
 }
 
 fn bytes(paths: &Paths, session: SessionId, folder: &Folder) -> Result<u64, Error> {

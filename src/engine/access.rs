@@ -22,6 +22,17 @@ pub(super) enum Standing {
 pub(super) fn standing(cx: &Cx<'_>, txn: &Write<'_>, sender: Option<&UserId>, agent: AgentId) -> Result<Standing> {
     let Some(user) = sender else { return Ok(Standing::Nobody) };
     let (channel, handle) = ForeignKey::user(user);
+    let key = (agent, channel, handle);
+    let (_, channel, handle) = &key;
+    txn.once(&key, || look_up(cx, txn, (user, agent), (channel, handle))).map(|standing| *standing)
+}
+
+fn look_up(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    (user, agent): (&UserId, AgentId),
+    (channel, handle): (&ForeignKey, &ForeignKey),
+) -> Result<Standing> {
     for (role, reason) in [
         (Role::Owner, Reason::Owner),
         (Role::GlobalAdmin, Reason::GlobalAdmin),
@@ -33,7 +44,7 @@ pub(super) fn standing(cx: &Cx<'_>, txn: &Write<'_>, sender: Option<&UserId>, ag
             return Ok(Standing::Known(reason));
         }
     }
-    let membership = cx.db.members.get(txn, &(agent, channel, handle))?;
+    let membership = cx.db.members.get(txn, &(agent, channel.clone(), handle.clone()))?;
     let member = membership.is_some_and(|membership| membership.user == *user);
     Ok(if member { Standing::Known(Reason::Member) } else { Standing::Stranger })
 }

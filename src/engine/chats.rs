@@ -1,5 +1,8 @@
 //! Chats and who listens in them.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use super::configure::Aftermath;
 use super::{Cx, Result, agents, wirings};
 use crate::model::address::{Address, ChannelName, ForeignId};
@@ -26,6 +29,17 @@ pub(super) fn find(
     Ok(same.then_some((id, chat)))
 }
 
+/// As [`find`], for what many messages ask in a row.
+pub(super) fn known(cx: &Cx<'_>, txn: &Write<'_>, source: &Address) -> Result<Arc<Option<(ChatId, Chat)>>> {
+    let key = ForeignKey::chat(&source.channel, &source.platform_id);
+    txn.once(&key, || find(cx, txn, &source.channel, &source.platform_id))
+}
+
+/// As [`listeners`], for what many messages ask in a row.
+pub(super) fn listening(cx: &Cx<'_>, txn: &Write<'_>, chat: ChatId) -> Result<Arc<Vec<(AgentId, Agent, Wiring)>>> {
+    txn.once(&chat, || listeners(cx, txn, chat))
+}
+
 /// Makes a chat that the bot was addressed in; nobody listens in it yet.
 pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group: bool) -> Result<(ChatId, Chat)> {
     let chat = Chat {
@@ -48,14 +62,18 @@ pub(super) fn discover(cx: &Cx<'_>, txn: &mut Write<'_>, source: &Address, group
 pub(super) fn refresh(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (id, chat): (ChatId, &mut Chat),
+    (id, chat): (ChatId, &mut Cow<'_, Chat>),
     event: &InboundEvent,
 ) -> Result<Vec<Effect>> {
-    let name = event.chat_name.as_ref().filter(|name| !name.is_empty()).or(chat.name.as_ref()).cloned();
-    let now = Chat { name, group: chat.group || event.group, ..chat.clone() };
+    let name = event.chat_name.as_ref().filter(|name| !name.is_empty()).or(chat.name.as_ref());
+    let group = chat.group || event.group;
+    if name == chat.name.as_ref() && group == chat.group {
+        return Ok(Vec::new());
+    }
+    let now = Chat { name: name.cloned(), group, ..Chat::clone(chat) };
     let mut after = Aftermath::default();
-    wirings::alter(cx, txn, id, (chat, &now), &mut after)?;
-    *chat = now;
+    wirings::alter(cx, txn, id, (&**chat, &now), &mut after)?;
+    *chat = Cow::Owned(now);
     agents::renew_contexts(cx, txn, &mut after)?;
     Ok(after.effects)
 }

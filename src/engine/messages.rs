@@ -165,13 +165,8 @@ fn index(
     }
     let of = |message: Option<&Message>| message.filter(|message| counts(message)).map(|message| message.agent);
     match (of(before), of(after)) {
-        (None, Some(agent)) => {
-            cx.db.backlog.upsert(txn, &agent, |count| count.unwrap_or(0).saturating_add(1)).map(drop)
-        }
-        (Some(agent), None) => match backlog(cx, txn, agent)? {
-            0 | 1 => cx.db.backlog.delete(txn, &agent).map(drop),
-            count => cx.db.backlog.put(txn, &agent, &(count - 1)),
-        },
+        (None, Some(agent)) => cx.db.change_waiting(txn, agent, |count| count.saturating_add(1)),
+        (Some(agent), None) => cx.db.change_waiting(txn, agent, |count| count.saturating_sub(1)),
         _ => Ok(()),
     }
 }
@@ -226,5 +221,5 @@ fn remove_wait(cx: &Cx<'_>, txn: &mut Write<'_>, id: MessageId, wait: Wait) -> R
 
 /// How many triggering messages of an agent are pending or claimed.
 pub(super) fn backlog(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<u64> {
-    Ok(cx.db.backlog.get(txn, &agent)?.unwrap_or(0))
+    cx.db.waiting(txn, agent)
 }

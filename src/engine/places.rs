@@ -24,17 +24,23 @@ pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<Option<Fu
     let agent = of.session.agent;
     // After its provider wanted less work an agent gets one place, until a turn succeeds.
     let parallel = if again::is_on_trial(cx, txn, agent)? { 1 } else { of.agent.settings.max_parallel };
+    let all = cx.db.live.len(txn)?;
+    // A place elsewhere does not help an agent that has all it may have. It has not while fewer run in the whole house.
+    if all >= u64::from(parallel) && running(cx, txn, agent)? >= parallel {
+        return Ok(Some(Full::Agent(agent)));
+    }
+    Ok((all >= u64::from(limit(cx, txn)?)).then_some(Full::House))
+}
+
+/// Incarnations of an agent that are not closed.
+fn running(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<u32> {
     let mut running = 0_u32;
     for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
         if readable(sessions::load(cx, txn, session))?.is_some_and(|session| session.agent == agent) {
             running = running.saturating_add(1);
         }
     }
-    // A place elsewhere does not help an agent that has all it may have.
-    if running >= parallel {
-        return Ok(Some(Full::Agent(agent)));
-    }
-    Ok((cx.db.live.len(txn)? >= u64::from(limit(cx, txn)?)).then_some(Full::House))
+    Ok(running)
 }
 
 /// Ends one incarnation for a session that waits for its place: the one that has been idle longest, else one that is
@@ -108,6 +114,10 @@ fn fill_for(cx: &Cx<'_>, txn: &mut Write<'_>, whose: Whose, effects: &mut Vec<Ef
     waiting.sort_unstable();
     let mut full: BTreeSet<Full> = BTreeSet::new();
     for (_, session) in waiting {
+        // Those that have a place need none, and there is none for the others.
+        if whose == Whose::WithoutPlace && full.contains(&Full::House) {
+            break;
+        }
         let woken = cx.apart(txn, effects, |txn, effects| {
             let Some(row) = sessions::load(cx, txn, session)? else { return Ok(None) };
             let no_place = full.contains(&Full::House) || full.contains(&Full::Agent(row.agent));

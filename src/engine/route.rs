@@ -1,5 +1,7 @@
 //! An inbound event: which agents hear it, which refuse it, and why.
 
+use std::borrow::Cow;
+
 use super::approvals::{self, Stranger, Unheard};
 use super::duplicate::{End, Remembered};
 use super::engage::{Heard, weigh};
@@ -41,22 +43,26 @@ pub(super) fn route(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> R
     if let Some(answered) = approvals::answer(cx, txn, event)? {
         return Ok(answered);
     }
-    let (chat_id, mut chat) = match chats::find(cx, txn, &event.source.channel, &event.source.platform_id)? {
-        Some(found) => found,
-        None if event.mention => chats::discover(cx, txn, &event.source, event.group)?,
+    let known = chats::known(cx, txn, &event.source)?;
+    let (chat_id, mut chat) = match &*known {
+        Some((id, chat)) => (*id, Cow::Borrowed(chat)),
+        None if event.mention => {
+            let (id, chat) = chats::discover(cx, txn, &event.source, event.group)?;
+            (id, Cow::Owned(chat))
+        }
         // Strangers in chats the bot merely sits in leave no rows.
         None => return Ok(silent(event, None, Reason::UnknownChat)),
     };
     let effects = chats::refresh(cx, txn, (chat_id, &mut chat), event)?;
     let sender = sender_of(event);
-    let mut fan_out = FanOut::of((event, threads), sender.as_ref(), (chat_id, &chat), remembered);
+    let mut fan_out = FanOut::of((event, threads), sender.as_ref(), (chat_id, &*chat), remembered);
     fan_out.effects = effects;
-    let mut listeners = chats::listeners(cx, txn, chat_id)?;
+    let mut listeners = chats::listening(cx, txn, chat_id)?;
     if listeners.is_empty() {
         if let Some(done) = fan_out.nobody_listens(cx, txn)? {
             return Ok(done);
         }
-        listeners = chats::listeners(cx, txn, chat_id)?;
+        listeners = chats::listening(cx, txn, chat_id)?;
     }
     users::refresh_name(cx, txn, sender.as_ref(), event.content.sender_name.as_deref())?;
     let wirings = fan_out.offer_all(cx, txn, &listeners)?;

@@ -227,10 +227,12 @@ pub(super) fn subscribe_again(cx: &Cx<'_>, txn: &Write<'_>, effects: &mut Vec<Ef
 /// Whether the chats of an event's channel have threads: as its adapter says, else as the channel's kind does; none when
 /// nobody knows.
 pub(super) fn known(cx: &Cx<'_>, txn: &Write<'_>, event: &InboundEvent) -> Result<Option<bool>> {
-    match event.threads {
-        Some(threads) => Ok(Some(threads)),
-        None => Ok(readable(channels::capabilities(cx, txn, &event.source.channel))?.map(|can| can.threads)),
+    if event.threads.is_some() {
+        return Ok(event.threads);
     }
+    let channel = &event.source.channel;
+    let can = txn.once(&ForeignKey::of(channel), || channels::capabilities(cx, txn, channel));
+    Ok(readable(can.map(|can| *can))?.map(|can| can.threads))
 }
 
 /// The event as it is where chats have no threads.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use heed::{CommitOrAbort, DatabaseOpener, EnvFlags, EnvOpenOptions, WithoutTls};
 
+use super::Read;
 use super::envelope::{self, Record, Unreadable};
 use super::error::{Error, Result};
 use super::key::KeyPart;
@@ -11,7 +12,6 @@ use super::meta::Meta;
 use super::migrate;
 use super::schema::Tables;
 use super::table::ByteTable;
-use super::{Read, Write};
 
 /// An open environment. Read transactions are not bound to threads, so that pools of threads can read.
 pub(super) type Env = heed::Env<WithoutTls>;
@@ -69,7 +69,7 @@ fn open_once(dir: &Path, access: Access, map_bytes: usize) -> heed::Result<Env> 
 }
 
 /// Handles on all tables; makes those that are missing. A store of a newer format is left as it is.
-pub(super) fn create_tables(env: &Env, txn: Write<'_>) -> Result<Tables> {
+pub(super) fn create_tables(env: &Env, txn: heed::RwTxn<'_>) -> Result<Tables> {
     let made = env.create_databases_and_commit(txn, |opener, txn| {
         let tables = check_format(env, opener, txn)
             .and_then(|()| for_every_name(|name| opener.create_database(txn, Some(name)).map(Some)));

@@ -20,7 +20,7 @@ const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 7;
 const CHECKSUM_BYTES: usize = 4;
 /// Room for most records.
-const USUAL_BYTES: usize = 512;
+const USUAL_BYTES: usize = 1024;
 const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_BODY_BYTES>> =
     bincode::config::standard().with_limit::<MAX_BODY_BYTES>();
 

@@ -5,6 +5,8 @@
 //! and the bytes of a leading part are a prefix of the bytes of the key. Tags are part of the store format: they are
 //! never reused.
 
+use std::cell::Cell;
+
 use crate::model::card::Matter;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
@@ -55,7 +57,7 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
 
     /// The bytes of a complete key.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(32);
+        let mut out = Vec::with_capacity(64);
         self.encode(&mut out);
         out
     }
@@ -75,6 +77,19 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
         self.show(&mut parts);
         if parts.is_empty() { "()".to_owned() } else { parts.join("/") }
     }
+}
+
+/// Does something with the bytes of a complete key. Most keys are needed for one call: their memory is used again.
+pub(super) fn with_bytes<T>(key: &impl KeyPart, work: impl FnOnce(&[u8]) -> T) -> T {
+    thread_local! {
+        static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    let mut bytes = SPARE.take();
+    bytes.clear();
+    key.encode(&mut bytes);
+    let done = work(&bytes);
+    SPARE.set(bytes);
+    done
 }
 
 /// A leading part of the keys `K`: every row whose key begins with it belongs to it.

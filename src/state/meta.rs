@@ -6,7 +6,7 @@ use super::error::Result;
 use super::schema::Tables;
 use super::text_key::Text;
 use super::{Read, Write};
-use crate::model::id::Counted;
+use crate::model::id::{AgentId, Counted};
 
 /// Identity of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,12 +29,37 @@ impl Tables {
     /// # Errors
     /// Those of reading and writing the counter.
     pub fn allocate<I: Counted>(&self, txn: &mut Write<'_>) -> Result<I> {
-        let key = Text::from(I::COUNTER);
-        let next = |last: Option<Number>| Number(last.map_or(0, |Number(last)| last).saturating_add(1));
-        self.counters.upsert(txn, &key, next).map(|Number(number)| I::from_number(number))
+        let last = match txn.given(I::COUNTER) {
+            Some(last) => last,
+            None => self.counter::<I>(txn)?,
+        };
+        let number = last.saturating_add(1);
+        txn.give(I::COUNTER, number);
+        Ok(I::from_number(number))
     }
 
-    /// Last number given to an id of a kind; 0 when there was none.
+    /// How many triggering messages of an agent are pending or claimed.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn waiting(&self, txn: &Write<'_>, agent: AgentId) -> Result<u64> {
+        match txn.backlog(agent) {
+            Some(count) => Ok(count),
+            None => Ok(self.backlog.get(txn, &agent)?.unwrap_or(0)),
+        }
+    }
+
+    /// Changes how many that are; no row is zero.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn change_waiting(&self, txn: &mut Write<'_>, agent: AgentId, change: impl FnOnce(u64) -> u64) -> Result<()> {
+        let count = change(self.waiting(txn, agent)?);
+        txn.set_backlog(agent, count);
+        Ok(())
+    }
+
+    /// Last number given to an id of a kind before this transaction; 0 when there was none.
     ///
     /// # Errors
     /// Those of reading the counter.

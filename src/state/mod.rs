@@ -27,6 +27,7 @@ pub mod schema;
 pub mod store;
 pub mod table;
 pub mod text_key;
+mod write;
 
 pub use check::Violation;
 pub use error::{Error, Result};
@@ -38,12 +39,10 @@ pub use store::{Options, Reader, Store, look_at_place};
 pub use table::{Index, Table};
 pub use tables::{About, Kind, Visitor};
 pub use text_key::{BadText, Digest, ForeignKey, RouteKey, Text};
+pub use write::Write;
 
 /// A transaction that reads; a write transaction can be used wherever one is expected.
 pub type Read<'t> = heed::RoTxn<'t>;
-
-/// A transaction that writes. Only [`Store`] begins and commits one.
-pub type Write<'t> = heed::RwTxn<'t>;
 
 #[cfg(test)]
 mod tests;

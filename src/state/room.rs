@@ -63,6 +63,32 @@ pub struct Usage {
     pub needed: u64,
 }
 
+/// What is known of the room without a look at the tables.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Bytes of the store's file: never less than what is used.
+    pub(super) file: u64,
+    /// As [`Usage::limit`].
+    pub(super) limit: u64,
+    /// As [`Usage::free`].
+    pub(super) free: u64,
+    /// As [`Usage::needed`].
+    pub(super) needed: u64,
+}
+
+impl Bounds {
+    /// Whether there is room for new work however little of the file is in use, or however much.
+    pub(super) const fn surely_open(&self) -> bool {
+        self.file < self.limit && self.free >= self.needed
+    }
+
+    /// All that is known, once it is known what is used.
+    pub(super) const fn with_used(self, used: u64) -> Usage {
+        let Self { file, limit, free, needed } = self;
+        Usage { used, limit, free, unused: file.saturating_sub(used), needed }
+    }
+}
+
 impl Usage {
     /// Whether there is room for new work.
     #[must_use]

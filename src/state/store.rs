@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::lock::{self, WriterLock};
 use super::meta::Meta;
 use super::migrate::Step;
-use super::room::{self, Admission, Usage};
+use super::room::{self, Admission, Bounds, Usage};
 use super::schema::Tables;
 use super::{Read, Write, backup, filesystem, migrate};
 use crate::model::Timestamp;
@@ -135,18 +135,19 @@ impl Reader {
     }
 
     fn usage_of(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Usage> {
+        let bounds = self.bounds(dir, options, reserved)?;
+        Ok(bounds.with_used(self.read(room::used_bytes)?))
+    }
+
+    fn bounds(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Bounds> {
         let (info, stat) = (self.env.info(), self.env.unnamed_database_stat());
-        let (used, max) = self.read(|db, txn| {
-            let settings = db.settings.get(txn, &())?;
-            Ok::<_, Error>((room::used_bytes(db, txn)?, settings.and_then(|s| s.store_max_bytes)))
-        })?;
+        let settings = self.read(|db, txn| db.settings.get(txn, &()))?;
         let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
         let missing = if reserved { 0 } else { options.reserve_bytes };
-        Ok(Usage {
-            used,
-            limit: max.unwrap_or(options.max_bytes).min(map - map / 5),
+        Ok(Bounds {
+            file: room::page_bytes(info.last_page_number, stat.page_size),
+            limit: settings.and_then(|s| s.store_max_bytes).unwrap_or(options.max_bytes).min(map - map / 5),
             free: room::free_bytes(dir)?,
-            unused: room::page_bytes(info.last_page_number, stat.page_size).saturating_sub(used),
             needed: options.margin_bytes.saturating_add(missing),
         })
     }
@@ -190,9 +191,9 @@ impl Draft {
         &self,
         work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut txn = begin_write(&self.reader.env)?;
+        let mut txn = Write::new(begin_write(&self.reader.env)?);
         let done = work(&self.reader.tables, &mut txn)?;
-        txn.commit().map_err(Error::lmdb("committing"))?;
+        txn.commit(&self.reader.tables)?;
         Ok(done)
     }
 
@@ -310,7 +311,7 @@ impl Store {
     /// # Errors
     /// Those of `work`, and of the commit.
     pub fn write<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>) -> Result<T, E> {
-        let mut txn = begin_write(&self.reader.env)?;
+        let mut txn = Write::new(begin_write(&self.reader.env)?);
         let done = work(&self.reader.tables, &mut txn)?;
         self.commit(txn)?;
         Ok(done)
@@ -335,12 +336,12 @@ impl Store {
         no_room: impl Fn(&E) -> bool,
     ) -> Result<Vec<Result<T, E>>> {
         let (mut each, mut at) = (false, 0);
-        let mut group = begin_write(&self.reader.env)?;
+        let mut group = Write::new(begin_write(&self.reader.env)?);
         let mut answers = Vec::with_capacity(inputs.len());
         while let Some(input) = inputs.get(at) {
             let own = each || undoable(input);
             let answer = match own {
-                true => self.own(&mut group, |txn| work(&self.reader.tables, txn, input))?,
+                true => group.within(&self.reader.env, |txn| work(&self.reader.tables, txn, input))?,
                 false => work(&self.reader.tables, &mut group, input),
             };
             match &answer {
@@ -350,7 +351,7 @@ impl Store {
                     if inputs.len() == 1 {
                         return Ok(vec![answer]);
                     }
-                    group = begin_write(&self.reader.env)?;
+                    group = Write::new(begin_write(&self.reader.env)?);
                     answers.clear();
                     (each, at) = (true, 0);
                     continue;
@@ -364,31 +365,17 @@ impl Store {
         Ok(answers)
     }
 
-    /// Runs a transaction within another one; when it fails, nothing of it happened.
-    fn own<T, E>(
-        &self,
-        group: &mut Write<'_>,
-        work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
-    ) -> Result<Result<T, E>> {
-        let mut txn = self.reader.env.nested_write_txn(group).map_err(Error::lmdb("beginning a transaction"))?;
-        let answer = work(&mut txn);
-        match &answer {
-            Ok(_) => txn.commit().map_err(Error::lmdb("committing"))?,
-            Err(_) => txn.abort(),
-        }
-        Ok(answer)
-    }
-
     /// The disk may take only the first part of a write before it is full, which LMDB reports as an I/O error. Nothing is
     /// harmed then, the pages of the transaction are simply not used; and if it was an error of the disk after all, the
     /// next try, with the reserve given back, says so.
     fn commit(&self, txn: Write<'_>) -> Result<()> {
-        let doing = "committing";
-        match txn.commit() {
-            Err(heed::Error::Io(e)) if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL => {
+        match txn.commit(&self.reader.tables) {
+            Err(Error::Lmdb { doing, source: heed::Error::Io(e) })
+                if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL =>
+            {
                 Err(Error::Full { doing })
             }
-            committed => committed.map_err(Error::lmdb(doing)),
+            committed => committed,
         }
     }
 
@@ -401,7 +388,7 @@ impl Store {
         txn: &mut Write<'_>,
         work: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.own(txn, work)?
+        txn.within(&self.reader.env, work)?
     }
 
     /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
@@ -418,7 +405,12 @@ impl Store {
     /// # Errors
     /// Those of looking.
     pub fn admission(&self) -> Result<Admission> {
-        self.usage().map(|usage| usage.admission())
+        let bounds = self.reader.bounds(&self.dir, &self.options, self.has_reserve())?;
+        // What is used is counted only where it decides: that takes a look at every table.
+        if bounds.surely_open() {
+            return Ok(Admission::Open);
+        }
+        Ok(bounds.with_used(self.read(room::used_bytes)?).admission())
     }
 
     /// What is used and what is left. The limit leaves a fifth of the map to removals.
@@ -462,6 +454,6 @@ fn begin_read(env: &Env) -> Result<heed::RoTxn<'_, heed::WithoutTls>> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where transactions that write begin")]
-fn begin_write(env: &Env) -> Result<Write<'_>> {
+fn begin_write(env: &Env) -> Result<heed::RwTxn<'_>> {
     env.write_txn().map_err(Error::lmdb("beginning to write"))
 }

@@ -7,7 +7,8 @@ use heed::types::Bytes;
 
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
-use super::key::{BadKey, KeyPart, Prefix};
+use super::key::{BadKey, KeyPart, Prefix, with_bytes};
+use super::write::QUIET;
 use super::{Read, Write};
 
 /// How the values of a table become bytes.
@@ -82,6 +83,7 @@ pub(super) type ByteTable<'e> = heed::Database<'e, Bytes, Bytes>;
 pub struct Rows<K, V, C> {
     name: &'static str,
     bytes: ByteTable<'static>,
+    quiet: bool,
     types: PhantomData<fn(K, C) -> V>,
 }
 
@@ -100,8 +102,8 @@ impl<K, V, C> std::fmt::Debug for Rows<K, V, C> {
 }
 
 impl<K, V, C> Rows<K, V, C> {
-    pub(super) const fn new(name: &'static str, bytes: ByteTable<'static>) -> Self {
-        Self { name, bytes, types: PhantomData }
+    pub(super) fn new(name: &'static str, bytes: ByteTable<'static>) -> Self {
+        Self { name, bytes, quiet: QUIET.contains(&name), types: PhantomData }
     }
 
     /// Name of the table.
@@ -137,7 +139,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::TooNew`] if it cannot be read.
     pub fn get(&self, txn: &Read<'_>, key: &K) -> Result<Option<V>> {
-        let bytes = self.bytes.get(txn, &key.to_bytes()).map_err(Error::lmdb("reading a row"))?;
+        let bytes = with_bytes(key, |key| self.bytes.get(txn, key)).map_err(Error::lmdb("reading a row"))?;
         bytes.map(|bytes| C::decode(bytes).map_err(|why| self.unreadable(why, || key.shown()))).transpose()
     }
 
@@ -154,7 +156,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn contains(&self, txn: &Read<'_>, key: &K) -> Result<bool> {
-        Ok(self.bytes.get(txn, &key.to_bytes()).map_err(Error::lmdb("looking for a row"))?.is_some())
+        Ok(with_bytes(key, |key| self.bytes.get(txn, key)).map_err(Error::lmdb("looking for a row"))?.is_some())
     }
 
     /// Writes a row, new or not.
@@ -162,6 +164,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        self.changes(txn);
         let key_bytes = key.to_bytes();
         let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
         if let Some(known) = C::version() {
@@ -202,9 +205,10 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     }
 
     /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
-    fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+    pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        self.changes(txn);
         let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
-        self.bytes.put(txn, &key.to_bytes(), &value).map_err(Error::lmdb("writing a row"))
+        with_bytes(key, |key| self.bytes.put(txn, key, &value)).map_err(Error::lmdb("writing a row"))
     }
 
     /// Writes a row that must be new.
@@ -223,7 +227,8 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
-        self.bytes.delete(txn, &key.to_bytes()).map_err(Error::lmdb("removing a row"))
+        self.changes(txn);
+        with_bytes(key, |key| self.bytes.delete(txn, key)).map_err(Error::lmdb("removing a row"))
     }
 
     /// Rows between two keys, in order.
@@ -304,6 +309,16 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// As for [`Self::get`].
     pub fn collect_prefix(&self, txn: &Read<'_>, prefix: &impl Prefix<K>, limit: usize) -> Result<Vec<(K, V)>> {
         self.prefix(txn, prefix)?.take(limit).collect()
+    }
+
+    /// Number of rows whose keys begin with a prefix; none of them is decoded.
+    ///
+    /// # Errors
+    /// [`Error::Lmdb`].
+    pub fn count_prefix(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<u64> {
+        let range = prefix_range(prefix);
+        let rows = self.bytes.range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
+        rows.map(|row| row.map(|_| 1).map_err(Error::lmdb("counting rows"))).sum()
     }
 
     /// The last rows whose keys begin with a prefix, at most `limit`, the last one first.
@@ -389,6 +404,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     #[cfg(test)]
     pub(super) fn put_bytes(&self, txn: &mut Write<'_>, key: &K, value: &[u8]) -> Result<()> {
         self.bytes.put(txn, &key.to_bytes(), value).map_err(Error::lmdb("writing a row"))
+    }
+
+    fn changes(&self, txn: &mut Write<'_>) {
+        if self.quiet {
+            txn.forget();
+        }
     }
 
     fn entries<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Entries<'t, K, V, C>> {

@@ -21,7 +21,7 @@ struct Known {
     row: Workspace,
     /// The folder of the agent whose it is.
     agent: Option<String>,
-    sessions: usize,
+    sessions: u64,
 }
 
 /// Everything that is known of a directory, of one moment.
@@ -102,11 +102,7 @@ fn collect(db: &Tables, txn: &Read<'_>, groups: &[u8], sight: &WorkspaceSight) -
 }
 
 fn known(db: &Tables, txn: &Read<'_>, key: WorkspaceKey, row: Workspace) -> state::Result<Known> {
-    let mut sessions = 0;
-    for session in db.recency.prefix(txn, &key)? {
-        session?;
-        sessions += 1;
-    }
+    let sessions = db.recency.count_prefix(txn, &key)?;
     let agent = row.agent.map(|agent| rows::folder(db, txn, agent)).transpose()?;
     Ok(Known { key, row, agent, sessions })
 }
@@ -147,7 +143,7 @@ fn lossy(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-fn counted(sessions: usize) -> String {
+fn counted(sessions: u64) -> String {
     if sessions == 1 { "1 session".to_owned() } else { format!("{sessions} sessions") }
 }
 
@@ -286,12 +282,8 @@ fn event_words(what: &WorkspaceFact) -> String {
         WorkspaceFact::TakenOver { session, parent, from } => {
             format!("{session} continues {parent} of workspace {}", key_text(*from))
         }
-        WorkspaceFact::Imported { sessions } => format!("{} were taken in from files", counted_u64(*sessions)),
+        WorkspaceFact::Imported { sessions } => format!("{} were taken in from files", counted(*sessions)),
     }
-}
-
-fn counted_u64(sessions: u64) -> String {
-    counted(usize::try_from(sessions).unwrap_or(usize::MAX))
 }
 
 fn event_object(event: &WorkspaceEvent) -> Map<String, Value> {

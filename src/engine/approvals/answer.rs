@@ -20,6 +20,10 @@ const CARDS_MAX: usize = 50;
 /// A message that is the answer to an open card at its address: a number, an id and a number, or the name that somebody
 /// owes. Whoever may not answer is not answering: their message goes on to the agents like any other.
 pub(in crate::engine) fn answer(cx: &Cx<'_>, txn: &mut Write<'_>, event: &InboundEvent) -> Result<Option<Applied>> {
+    // Mostly nobody is asked anything: the number of rows is known without a look at them.
+    if cx.db.asked.is_empty(txn)? {
+        return Ok(None);
+    }
     let Some(by) = sender_of(event) else { return Ok(None) };
     let mut asked = asked_at(cx, txn, &event.source)?;
     // A person at a terminal is asked as a person, whichever agent they talk to.

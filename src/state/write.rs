@@ -1,0 +1,271 @@
+//! A transaction that writes, and the few numbers that it keeps in memory until it is committed.
+
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::env::Env;
+use super::error::{Error, Result};
+use super::key::{KeyPart, with_bytes};
+use super::meta::Number;
+use super::schema::Tables;
+use super::text_key::Text;
+use crate::model::id::{AgentId, Counter};
+
+/// A transaction that writes; it reads, too. Only [`Store`](super::Store) begins and commits one.
+pub struct Write<'t> {
+    txn: heed::RwTxn<'t>,
+    held: Held,
+    made: Made,
+}
+
+/// What was made of rows of quiet tables, by its type and a key.
+type Made = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
+
+/// Keys that strangers choose cannot be made to collide often enough to matter: a commit has few inputs.
+type Quick = BuildHasherDefault<Fnv>;
+
+/// FNV-1a.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Tables that only people's decisions change: who listens where, and who may talk to whom.
+pub(super) const QUIET: [&str; 7] = ["channels", "agents", "chats", "chats_by_address", "wirings", "roles", "members"];
+
+/// Numbers that nearly every input changes. Many inputs are committed together, so each number is written once.
+#[derive(Debug, Clone, Default)]
+struct Held {
+    /// Last numbers that were given out.
+    counters: [Option<u64>; Counter::ALL.len()],
+    /// Triggering messages that are pending or claimed, by agent.
+    backlog: Vec<(AgentId, u64)>,
+}
+
+impl<'t> Write<'t> {
+    pub(super) fn new(txn: heed::RwTxn<'t>) -> Self {
+        Self { txn, held: Held::default(), made: Made::default() }
+    }
+
+    /// Writes what is held, and commits.
+    pub(super) fn commit(mut self, db: &Tables) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
+        for (counter, number) in Counter::ALL.iter().zip(held.counters) {
+            if let Some(number) = number {
+                db.counters.replace(&mut self, &Text::from(*counter), &Number(number))?;
+            }
+        }
+        for (agent, count) in held.backlog {
+            match count {
+                0 => drop(db.backlog.delete(&mut self, &agent)?),
+                count => db.backlog.put(&mut self, &agent, &count)?,
+            }
+        }
+        self.txn.commit().map_err(Error::lmdb("committing"))
+    }
+
+    pub(super) fn abort(self) {
+        self.txn.abort();
+    }
+
+    /// Runs a transaction within this one; when it fails, nothing of it happened.
+    pub(super) fn within<T, E>(
+        &mut self,
+        env: &Env,
+        work: impl FnOnce(&mut Write<'_>) -> std::result::Result<T, E>,
+    ) -> Result<std::result::Result<T, E>> {
+        let txn = env.nested_write_txn(&mut self.txn).map_err(Error::lmdb("beginning a transaction"))?;
+        let mut part = Write { txn, held: self.held.clone(), made: Made::default() };
+        let answer = work(&mut part);
+        let Write { txn, held, .. } = part;
+        match &answer {
+            Ok(_) => {
+                txn.commit().map_err(Error::lmdb("committing"))?;
+                self.held = held;
+                self.made.get_mut().clear();
+            }
+            Err(_) => txn.abort(),
+        }
+        Ok(answer)
+    }
+
+    /// What follows from rows of quiet tables alone: made once for all inputs that are committed together, unless one of
+    /// these tables changes in between. The type says what it is, the key of whom or what.
+    ///
+    /// # Errors
+    /// Those of `make`; what failed is made again.
+    pub fn once<T: Any + Send + Sync>(&self, key: &impl KeyPart, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let what = TypeId::of::<T>();
+        let find = |key: &[u8]| {
+            let made = self.made.borrow();
+            made.iter().find(|(of, _)| *of == what).and_then(|(_, of)| of.get(key)).map(Arc::clone)
+        };
+        let known = with_bytes(key, find);
+        if let Some(known) = known.and_then(|known| known.downcast().ok()) {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&made);
+        let mut all = self.made.borrow_mut();
+        match all.iter_mut().find(|(of, _)| *of == what) {
+            Some((_, of)) => drop(of.insert(key.to_bytes(), kept)),
+            None => all.push((what, std::iter::once((key.to_bytes(), kept)).collect())),
+        }
+        Ok(made)
+    }
+
+    /// A quiet table changes.
+    pub(super) fn forget(&mut self) {
+        self.made.get_mut().clear();
+    }
+
+    /// The last number of a counter that this transaction gave out.
+    pub(super) fn given(&self, counter: Counter) -> Option<u64> {
+        Counter::ALL.iter().zip(self.held.counters).find(|(known, _)| **known == counter).and_then(|(_, given)| given)
+    }
+
+    /// Holds the last number of a counter.
+    pub(super) fn give(&mut self, counter: Counter, number: u64) {
+        let places = Counter::ALL.iter().zip(&mut self.held.counters);
+        places.filter(|(known, _)| **known == counter).for_each(|(_, place)| *place = Some(number));
+    }
+
+    /// The backlog of an agent, if this transaction changed it.
+    pub(super) fn backlog(&self, agent: AgentId) -> Option<u64> {
+        self.held.backlog.iter().find(|(known, _)| *known == agent).map(|(_, count)| *count)
+    }
+
+    /// Holds the backlog of an agent.
+    pub(super) fn set_backlog(&mut self, agent: AgentId, count: u64) {
+        match self.held.backlog.iter_mut().find(|(known, _)| *known == agent) {
+            Some((_, held)) => *held = count,
+            None => self.held.backlog.push((agent, count)),
+        }
+    }
+}
+
+impl<'t> Deref for Write<'t> {
+    type Target = heed::RwTxn<'t>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.txn
+    }
+}
+
+impl DerefMut for Write<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.txn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::address::ChannelName;
+    use crate::model::channel::{ChannelInstance, ChannelKind};
+    use crate::model::entity::Origin;
+    use crate::model::id::{AgentId, ChatId, MessageId};
+    use crate::model::time::Timestamp;
+    use crate::state::tests::store;
+    use crate::state::{Error, ForeignKey, Result, Tables, Write};
+
+    /// Gives out an id, counts a message, and fails if it is asked to.
+    fn work(db: &Tables, txn: &mut Write<'_>, fails: &bool) -> Result<MessageId> {
+        let id = db.allocate(txn)?;
+        db.change_waiting(txn, AgentId::new(1), |count| count + 1)?;
+        if *fails { db.chats.require(txn, &ChatId::new(9)).map(|_| id) } else { Ok(id) }
+    }
+
+    #[test]
+    fn what_is_held_is_written_with_the_group_and_undone_with_its_part() {
+        let undoable: [fn(&bool) -> bool; 2] = [|_| true, |_| false];
+        for undoable in undoable {
+            let (_dir, store) = store();
+            let answers = store.write_batch(&[false, true, false], work, undoable, Error::is_full).unwrap();
+            let ids: Vec<Option<MessageId>> = answers.into_iter().map(Result::ok).collect();
+            assert_eq!(ids, [Some(MessageId::new(1)), None, Some(MessageId::new(2))]);
+            let (last, waiting) = store
+                .read(|db, txn| Ok::<_, Error>((db.counter::<MessageId>(txn)?, db.backlog.get(txn, &AgentId::new(1))?)))
+                .unwrap();
+            assert_eq!((last, waiting), (2, Some(2)));
+        }
+    }
+
+    #[test]
+    fn a_backlog_of_none_has_no_row() {
+        let (_dir, store) = store();
+        let agent = AgentId::new(1);
+        store.write(|db, txn| db.change_waiting(txn, agent, |_| 3)).unwrap();
+        let seen = store.write(|db, txn| {
+            let before = db.waiting(txn, agent)?;
+            db.change_waiting(txn, agent, |count| count - before)?;
+            Ok::<_, Error>((before, db.waiting(txn, agent)?))
+        });
+        assert_eq!(seen.unwrap(), (3, 0));
+        assert!(store.read(|db, txn| db.backlog.is_empty(txn)).unwrap());
+    }
+
+    #[test]
+    fn what_was_made_of_quiet_tables_is_made_again_after_a_change() {
+        let (_dir, store) = store();
+        let name = |name: &str| ChannelName::new(name).unwrap();
+        let put = |db: &Tables, txn: &mut Write<'_>, called: &str| {
+            let channel = ChannelInstance {
+                name: name(called),
+                kind: ChannelKind::Webhook,
+                token: None,
+                base_url: None,
+                secret: None,
+                listen: None,
+                origin: Origin::Runtime,
+                created: Timestamp::from_millis(0),
+            };
+            db.channels.put(txn, &ForeignKey::of(&channel.name), &channel)
+        };
+        let count = |db: &Tables, txn: &Write<'_>| txn.once(&(), || db.channels.len(txn)).map(|count| *count);
+        store
+            .write(|db, txn| {
+                assert_eq!(count(db, txn)?, 0);
+                put(db, txn, "a")?;
+                assert_eq!(count(db, txn)?, 1, "a change makes it anew");
+                db.allocate::<AgentId>(txn)?;
+                let failed = txn.once::<u64>(&(), || panic!("it is known"));
+                assert_eq!(*failed?, 1);
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        store
+            .write(|db, txn| {
+                assert_eq!(count(db, txn)?, 1);
+                store.part(txn, |part| put(db, part, "b"))?;
+                assert_eq!(count(db, txn)?, 2, "so does a change in a part of it");
+                let undone = store.part(txn, |part| {
+                    put(db, part, "c")?;
+                    assert_eq!(count(db, part)?, 3);
+                    db.chats.require(part, &ChatId::new(9))
+                });
+                assert!(undone.is_err());
+                assert_eq!(count(db, txn)?, 2);
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+    }
+}
