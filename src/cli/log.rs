@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -36,6 +36,17 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// The form that was chosen.
+static CHOSEN: OnceLock<LogFormat> = OnceLock::new();
+
+/// Says something that is not the answer itself, among lines of JSON as one of them.
+pub(super) fn note(text: &str) {
+    match CHOSEN.get() {
+        Some(LogFormat::Json) => tracing::info!("{text}"),
+        Some(LogFormat::Text) | None => out::note(text),
+    }
+}
+
 /// Starts the log. One-shot commands say only what is wrong; the daemon says what it does. `HEARTH_LOG` overrides.
 pub(super) fn start(daemon: bool, wanted: LogFormat) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
@@ -44,6 +55,7 @@ pub(super) fn start(daemon: bool, wanted: LogFormat) {
         out::warning(&format!("HEARTH_LOG is no filter like `hearth=debug`: {error}; `{default}` is used"));
         default.into()
     });
+    let wanted = *CHOSEN.get_or_init(|| wanted);
     let colours = wanted == LogFormat::Text && out::coloured(&std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     let plain = format().with_target(false).with_ansi(colours);

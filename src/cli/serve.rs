@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, local, out};
+use super::{Done, Failure, local, log};
 use crate::config::{Paths, seams};
 use crate::daemon::{Daemon, Error, State, Wish};
 use crate::model::configure::RuntimeKind;
@@ -132,7 +132,7 @@ impl Served {
     fn stop_hearing(self, mut signals: Signals) -> Done {
         self.daemon.announce(&State::Stopping);
         let tell = |waiting| {
-            out::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+            log::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
             self.daemon.announce(&State::Words(format!("stopping, waiting for {waiting}")));
         };
         self.tokio.block_on(async {
@@ -163,7 +163,7 @@ impl Served {
             agents.try_fold(0, |count, row| row.map(|(_, agent)| count + u32::from(agent.archived.is_none())))
         })?;
         if agents == 0 {
-            out::note(
+            log::note(
                 "there is no agent yet: `hearth up` in another terminal makes one and lets you talk to it, or describe yours in a file and run \
                  `hearth apply FILE`",
             );

@@ -269,8 +269,8 @@ impl Daemon {
                 Ok(done) => {
                     crash::point("committed");
                     self.metrics.committed(&group, began.elapsed());
-                    for (answer, to) in done.into_iter().zip(answers) {
-                        self.metrics.answered(&answer);
+                    for ((answer, to), one) in done.into_iter().zip(answers).zip(&group) {
+                        self.metrics.answered(one, &answer);
                         answer_and_perform(world, answer, to);
                     }
                     crash::point("performed");

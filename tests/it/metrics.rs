@@ -89,7 +89,9 @@ fn what_happens_is_counted_and_how_things_are_is_told() {
     host.done(&["tasks", "add", "main", "look", "--at", "2020-01-01T00:00:00Z"], b"");
     let after = wait_for("everything to be counted", || {
         let after = read(&get(port, "/metrics").1);
-        after.get("hearth_task_fires_total{outcome=\"done\"}").is_some_and(|count| *count == 1.0).then_some(after)
+        let swept = after["hearth_sweep_seconds_count"] > 0.0;
+        let done = after.get("hearth_task_fires_total{outcome=\"done\"}").is_some_and(|count| *count == 1.0);
+        (swept && done).then_some(after)
     });
     let at_least = |series: &str, count: f64| {
         assert!(after.get(series).is_some_and(|found| *found >= count), "{series}: {after:#?}");

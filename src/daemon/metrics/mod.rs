@@ -20,7 +20,8 @@ use crate::model::effect::Effect;
 use crate::model::id::DropId;
 use crate::model::incarnation::Exit;
 use crate::model::input::{Input, RuntimeEvent};
-use crate::model::report::Reply;
+use crate::model::message::Reason;
+use crate::model::report::{Outcome, Reply};
 use crate::state::{self, Store};
 
 mod gauges;
@@ -121,13 +122,20 @@ impl Metrics {
     }
 
     /// One of them was answered.
-    pub(super) fn answered(&self, answer: &Answer) {
+    pub(super) fn answered(&self, one: &Submission, answer: &Answer) {
+        if one.dry_run {
+            return;
+        }
         let Ok(applied) = answer else {
             self.faults.inc();
             return;
         };
         if let Reply::Routed(report) = &applied.reply {
             self.events.get_or_create(&[("outcome", report.outcome.as_str())]).inc();
+            let dropped = report.reason.filter(|reason| report.outcome == Outcome::Dropped && leaves_no_row(*reason));
+            if let Some(reason) = dropped {
+                self.dropped(reason);
+            }
         }
         let launches = applied.effects.iter().filter(|effect| matches!(effect, Effect::Launch(_))).count();
         self.launches.inc_by(u64::try_from(launches).unwrap_or(0));
@@ -165,11 +173,22 @@ impl Metrics {
         let from = DropId::new(counted.map_or(0, |last| last.number().saturating_add(1)));
         let new = store.read(|db, txn| db.dropped.collect_range(txn, from.., DROPS_MAX))?;
         for (id, row) in new {
-            self.drops.get_or_create(&[("kind", gauges::kind(row.reason)), ("reason", row.reason.as_str())]).inc();
+            if !leaves_no_row(row.reason) {
+                self.dropped(row.reason);
+            }
             *counted = Some(id);
         }
         Ok(())
     }
+
+    fn dropped(&self, reason: Reason) {
+        self.drops.get_or_create(&[("kind", gauges::kind(reason)), ("reason", reason.as_str())]).inc();
+    }
+}
+
+/// Refusals that are not stored, or not always: they are counted when they are answered, the others by their rows.
+fn leaves_no_row(reason: Reason) -> bool {
+    matches!(reason, Reason::UnknownChat | Reason::ChatDenied | Reason::NoAgentWired)
 }
 
 fn how(exit: &Exit) -> &'static str {
