@@ -154,7 +154,7 @@ mod tests {
 
     const A: AgentId = AgentId::new(1);
 
-    fn add(scene: &Scene, number: u64) {
+    fn add(scene: &Scene, number: u32) {
         scene.done(|cx, txn, after| {
             let new = NewTask {
                 agent: A,
