@@ -8,10 +8,10 @@ use serde_json::Value as Json;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::image::{self, BuiltJson};
-use super::{Done, Failure, agent_state, change, out, purge, sight};
+use super::{Done, Failure, agent_state, change, out, purge, sight, status, zone};
+use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
-use crate::config::{Machine, Paths};
 use crate::contracts::home;
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
@@ -278,10 +278,11 @@ fn common_zone(known: &Configuration) -> Option<&str> {
 
 fn show(paths: &Paths, agent: &AgentEntry, common_zone: Option<&str>, json: bool) -> Done {
     let fields = Fields::of_agent(&agent.folder, &agent.settings);
-    let chosen = Machine::look().zone(agent.settings.timezone.as_deref(), common_zone);
+    let daemon = status::ask(paths).unwrap_or_default();
+    let (holds, from) = zone::that_holds(daemon.as_ref(), agent.settings.timezone.as_deref(), common_zone);
     let mut facts = facts(agent);
-    facts.push(("zone", Some(chosen.zone.to_string())));
-    facts.push(("zone_from", Some(chosen.source.to_string())));
+    facts.push(("zone", Some(holds.to_string())));
+    facts.push(("zone_from", Some(from)));
     let mounts = sight::judged(paths, &agent.settings);
     let skills = home::skill_names(paths, &agent.settings.skills)?;
     if json {

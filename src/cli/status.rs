@@ -19,7 +19,6 @@ use crate::model::id::MessageId;
 use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
-use crate::time::zone::{Chosen, Source, Zone};
 
 mod places;
 
@@ -170,8 +169,7 @@ fn status(paths: &Paths, json: bool) -> Done {
             warnings.extend((!closed.is_empty()).then(|| trouble::open_network(&closed)));
         }
     }
-    let zone = zone(&reader, daemon.as_ref(), &mut warnings)?;
-    (status.timezone, status.timezone_from) = (zone.zone.to_string(), zone.source.to_string());
+    (status.timezone, status.timezone_from) = zone(&reader, daemon.as_ref(), &mut warnings)?;
     status.daemon = daemon;
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
@@ -292,18 +290,18 @@ fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<
     })
 }
 
-/// The zone that holds where an agent has none: what a daemon sees of the machine may differ from what is seen here.
-fn zone(reader: &Reader, daemon: Option<&DaemonStatus>, warnings: &mut Vec<String>) -> Result<Chosen, Failure> {
-    let settings = reader.read(|db, txn| db.settings.get(txn, &()))?;
-    let machine = Machine::look();
-    let mut chosen = machine.zone(None, settings.and_then(|settings| settings.timezone).as_deref());
-    if chosen.source != Source::File {
-        match daemon.and_then(|daemon| Zone::parse(&daemon.zone).ok()) {
-            Some(zone) => (chosen.zone, chosen.source) = (zone, Source::System),
-            None => warnings.extend(machine.complaint()),
-        }
+/// The zone that holds where an agent has none, and in words where it comes from.
+fn zone(
+    reader: &Reader,
+    daemon: Option<&DaemonStatus>,
+    warnings: &mut Vec<String>,
+) -> Result<(String, String), Failure> {
+    let common = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.timezone);
+    if common.is_none() && daemon.is_none() {
+        warnings.extend(Machine::look().complaint());
     }
-    Ok(chosen)
+    let (zone, from) = super::zone::that_holds(daemon, None, common.as_deref());
+    Ok((zone.to_string(), from))
 }
 
 fn confinement_warning(agent: &AgentStatus) -> Option<String> {

@@ -16,6 +16,8 @@ use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
 use crate::socket::task::{ChatJson, NewTaskJson, TaskChangeJson, TaskRequest};
 use crate::state::Reader;
+use crate::time::cron::Cron;
+use crate::time::every::Every;
 
 mod shown;
 
@@ -189,7 +191,7 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
         script: args.script.map(script).transpose()?,
         reply: reply.map(|place| ChatJson { channel: place.channel, platform_id: place.platform_id }),
         at: args.at,
-        recurrence: args.every.or(args.cron),
+        recurrence: recurrence(args.every, args.cron)?,
         missed: args.rules.missed.map(|missed| missed.to_string()),
         overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
         imported: None,
@@ -203,10 +205,21 @@ fn change(args: SetArgs) -> Result<TaskChangeJson, Failure> {
         prompt: args.prompt,
         script: args.script.map(script).transpose()?.or(none(args.no_script)),
         at: args.at,
-        recurrence: args.every.or(args.cron).or(none(args.once)),
+        recurrence: recurrence(args.every, args.cron)?.or(none(args.once)),
         missed: args.rules.missed.map(|missed| missed.to_string()),
         overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
     })
+}
+
+/// What was said of when it comes again: each way of saying it has a flag of its own.
+fn recurrence(every: Option<String>, cron: Option<String>) -> Result<Option<String>, Failure> {
+    if let Some(every) = &every {
+        Every::parse(every).map_err(|error| Failure::Failed(error.to_string()))?;
+    }
+    if let Some(cron) = &cron {
+        Cron::parse(cron).map_err(|error| Failure::Failed(error.to_string()))?;
+    }
+    Ok(every.or(cron))
 }
 
 /// The text of a script; an empty one is no script, and a mistake.

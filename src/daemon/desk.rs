@@ -23,6 +23,7 @@ use crate::socket::session::{SessionAnswer, SessionRequest};
 use crate::socket::shape::{ConfiguredJson, RoutedJson, SweptJson};
 use crate::socket::task::TaskRequest;
 use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
+use crate::time::zone::Chosen;
 
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
@@ -218,6 +219,7 @@ impl Daemon {
 
     fn status(&self) -> DaemonStatus {
         let (why, setting) = self.runtime_choice();
+        let Chosen { zone, source, .. } = self.mailroom.machine_zone();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -225,7 +227,8 @@ impl Daemon {
             runtime_why: why.clone(),
             runtime_setting: setting.map(|setting| setting.as_str().to_owned()),
             draining: self.is_draining(),
-            zone: self.mailroom.machine_zone().zone.name().to_owned(),
+            zone: zone.name().to_owned(),
+            zone_from: source.to_string(),
             terminals: self.terminals().count(),
             queued: self.queued(),
             channels: self.channels().into_iter().map(channel_status).collect(),

@@ -120,6 +120,9 @@ mod tests {
         assert_eq!(decide(&incarnation, &[], &Policy::STANDARD, at(0)), Verdict::Stop(StopReason::Silent));
         incarnation.beat = at(30);
         assert_eq!(decide(&incarnation, &[], &Policy::STANDARD, at(0)), Verdict::Leave);
+        // One that never beat is given longer.
+        (incarnation.launched, incarnation.beat) = (at(31), at(31));
+        assert_eq!(decide(&incarnation, &[], &Policy::STANDARD, at(0)), Verdict::Leave);
     }
 
     /// What an earlier run left is asked after and not judged; once adopted, its ages count from there.
@@ -155,5 +158,14 @@ mod tests {
         assert_eq!(decide(&incarnation, &[], policy, at(0)), Verdict::StopAgain);
         incarnation.phase = Phase::Collecting { exit: crate::model::incarnation::Exit::Code(0), since: at(10) };
         assert_eq!(decide(&incarnation, &[], policy, at(0)), Verdict::CollectAgain);
+        // Not before their time: what was asked for is under way.
+        for phase in [
+            Phase::Starting,
+            Phase::Stopping { why: StopReason::Ceiling, since: at(9) },
+            Phase::Collecting { exit: crate::model::incarnation::Exit::Code(0), since: at(9) },
+        ] {
+            (incarnation.phase, incarnation.launched, incarnation.beat) = (phase, at(9), at(9));
+            assert_eq!(decide(&incarnation, &[], policy, at(0)), Verdict::Leave);
+        }
     }
 }

@@ -223,6 +223,9 @@ pub struct DaemonStatus {
     /// Zone that holds where none is configured.
     #[serde(default)]
     pub zone: String,
+    /// Where that zone comes from, in words.
+    #[serde(default)]
+    pub zone_from: String,
     /// Terminals attached.
     pub terminals: usize,
     /// Inputs that wait for the engine.

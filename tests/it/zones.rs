@@ -154,7 +154,13 @@ fn an_agent_lives_in_the_zone_of_its_people() {
     host.apply(&file(""));
     host.start();
     let status = host.status();
-    assert_eq!(status["timezone"], "asia/tokyo", "{status}");
+    assert_eq!((&status["timezone"], &status["timezone_from"]), (&json!("asia/tokyo"), &json!("TZ")), "{status}");
+    // What commands have in their own environment is not what the daemon has in its.
+    host.env.retain(|(name, _)| name != "TZ");
+    host.env.push(("TZ".to_owned(), "UTC".to_owned()));
+    assert_eq!(host.status()["timezone"], "asia/tokyo");
+    let shown: Value = serde_json::from_str(&host.done(&["agents", "show", "main", "--json"], b"")).unwrap();
+    assert_eq!((&shown["zone"], &shown["zone_from"]), (&json!("asia/tokyo"), &json!("TZ")));
     host.inject("m1", "one");
     let heard = host.wait_said(1).remove(0);
     let lines: Vec<&str> = heard.lines().collect();

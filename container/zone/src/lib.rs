@@ -4,6 +4,8 @@
 //! zone jumps ahead (a gap) and shows times twice when it falls back (a fold): a time in a gap means the time as much later
 //! as the gap is long, a time in a fold means the first of the two.
 
+#[cfg(test)]
+mod oracle;
 mod parse;
 mod show;
 mod zone;

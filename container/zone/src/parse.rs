@@ -58,10 +58,9 @@ pub enum BadTime {
 /// matter. The answer is in milliseconds since 1970 UTC; finer parts are left out.
 ///
 /// # Errors
-/// [`BadTime`] names the part that is wrong; a year is wrong outside of [`YEARS`].
+/// [`BadTime`] names the part that is wrong; a year is wrong if what was written is outside of [`YEARS`].
 pub fn instant(text: &str, zone: &Zone) -> Result<i64, BadTime> {
-    let at = parse(text, zone)?;
-    let year = zone.wall(at.div_euclid(1_000)).map_or(0, |wall| wall.year());
+    let (at, year) = read(text, zone)?;
     if YEARS.contains(&year) {
         return Ok(at);
     }
@@ -71,6 +70,11 @@ pub fn instant(text: &str, zone: &Zone) -> Result<i64, BadTime> {
 
 /// [`instant`] in any year of four digits.
 pub(crate) fn parse(text: &str, zone: &Zone) -> Result<i64, BadTime> {
+    read(text, zone).map(|(at, _)| at)
+}
+
+/// The instant, and the year that was written: its offset may put the instant into another one.
+fn read(text: &str, zone: &Zone) -> Result<(i64, i32), BadTime> {
     let mut rest = Rest { text, left: text.trim() };
     let date = date(&mut rest)?;
     let (wall, millis, offset) = match rest.left.bytes().next() {
@@ -87,7 +91,7 @@ pub(crate) fn parse(text: &str, zone: &Zone) -> Result<i64, BadTime> {
         Some(offset) => utc_seconds(wall) - offset,
         None => zone.resolve(wall).instant(),
     };
-    Ok(seconds * 1_000 + millis)
+    Ok((seconds * 1_000 + millis, date.year()))
 }
 
 fn date(rest: &mut Rest<'_>) -> Result<NaiveDate, BadTime> {
@@ -222,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, zone: &str) -> Result<String, String> {
+    fn shown(text: &str, zone: &str) -> Result<String, String> {
         let zone = Zone::parse(zone).unwrap_or_else(|_| Zone::utc());
         let at = instant(text, &zone).map_err(|error| error.to_string())?;
         Ok(DateTime::from_timestamp_millis(at).unwrap().to_rfc3339_opts(SecondsFormat::Millis, true))
@@ -235,6 +239,8 @@ mod tests {
         for (text, zone, expected) in [
             ("2026-01-15T09:00:00Z", NY, "2026-01-15T09:00:00.000Z"),
             ("2026-01-15T09:00:00+02:00", NY, "2026-01-15T07:00:00.000Z"),
+            ("2026-01-15T09:00:00+05:45", NY, "2026-01-15T03:15:00.000Z"),
+            ("2026-01-15T09:00:00-0330", NY, "2026-01-15T12:30:00.000Z"),
             ("2026-01-15T09:00:00+0200", NY, "2026-01-15T07:00:00.000Z"),
             ("2026-01-15T09:00:00", NY, "2026-01-15T14:00:00.000Z"),
             ("2026-06-15T09:00:00", "Asia/Tokyo", "2026-06-15T00:00:00.000Z"),
@@ -268,8 +274,13 @@ mod tests {
             ("2026-01-15T09:00:00-05", "UTC", "2026-01-15T14:00:00.000Z"),
             ("2026-01-15T09:00:00.123456789", "UTC", "2026-01-15T09:00:00.123Z"),
             ("2011-12-30T09:00", "Pacific/Apia", "2011-12-30T19:00:00.000Z"),
+            // The first and the last year are whole, whatever year it is in the zone or in UTC.
+            ("1970-01-01T00:00:00Z", NY, "1970-01-01T00:00:00.000Z"),
+            ("1970-01-01T00:00", "Asia/Tokyo", "1969-12-31T15:00:00.000Z"),
+            ("2100-12-31T23:59:59Z", "Asia/Tokyo", "2100-12-31T23:59:59.000Z"),
+            ("2100-12-31T23:59:59", NY, "2101-01-01T04:59:59.000Z"),
         ] {
-            assert_eq!(read(text, zone).as_deref(), Ok(expected), "{text} {zone}");
+            assert_eq!(shown(text, zone).as_deref(), Ok(expected), "{text} {zone}");
         }
     }
 
@@ -289,6 +300,7 @@ mod tests {
             ("1969-12-31T00:00", "the year of `1969-12-31T00:00` is 1969, and must be from 1970 to 2100"),
             ("2101-01-01", "the year"),
             ("9999-12-31T23:59:59-23:59", "the year"),
+            ("2101-01-01T00:00:00+14:00", "the year of `2101-01-01T00:00:00+14:00` is 2101"),
             ("0000-01-01", "the year"),
             ("2026-01-15T09:00:00+25:00", "the offset"),
             ("2026-01-15T09:00:00+02:", "is no time"),
@@ -303,7 +315,7 @@ mod tests {
             ("２０２６-01-15", "is no time"),
             ("2026-01-1ä", "is no time"),
         ] {
-            let error = read(text, "UTC").unwrap_err();
+            let error = shown(text, "UTC").unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

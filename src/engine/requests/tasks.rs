@@ -95,27 +95,145 @@ fn recurrence(recurrence: &Recurrence) -> Option<String> {
     }
 }
 
-/// One line for each task that is not over, or of those in one state, by their time.
+/// One line for each task that is not over, or of those in one state, by their time. Those that are over are kept for a
+/// while only.
 fn list(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, status: Option<&str>) -> Result<String> {
-    let mut found = Vec::new();
-    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, LISTED_MAX)? {
-        let task = cx.db.tasks.require(txn, &id)?;
-        let word = match task.state {
-            TaskState::Paused => "paused",
-            TaskState::Active | TaskState::Done | TaskState::Cancelled => "pending",
-        };
-        if status.is_none_or(|status| status == word) {
-            found.push((task.next, id, line(id, &task, word)));
-        }
+    let all = status.is_some_and(|status| OVER.contains(&status));
+    let mut found = if all { over(cx, txn, agent)? } else { open(cx, txn, agent)? };
+    found.retain(|(_, task)| status.is_none_or(|status| status == word(task)));
+    found.sort_by_key(|(id, task)| (task.next, *id));
+    let more = found.len().saturating_sub(LISTED_MAX);
+    let mut lines: Vec<String> = found.iter().take(LISTED_MAX).map(|(id, task)| line(*id, task)).collect();
+    if more > 0 {
+        lines.push(format!("({more} more are not shown)"));
     }
-    found.sort();
-    let lines: Vec<String> = found.into_iter().map(|(_, _, line)| line).collect();
     Ok(if lines.is_empty() { "No tasks found.".to_owned() } else { lines.join("\n") })
 }
 
-fn line(id: TaskId, task: &Task, word: &str) -> String {
-    let at = task.next.map_or_else(|| "now".to_owned(), |next| next.to_string());
+fn open(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
+    let ids = cx.db.tasks_by_agent.collect_prefix(txn, &agent, usize::MAX)?;
+    ids.into_iter().map(|((_, id), ())| Ok((id, cx.db.tasks.require(txn, &id)?))).collect()
+}
+
+fn over(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
+    let mut all = cx.db.tasks.collect_range(txn, .., usize::MAX)?;
+    all.retain(|(_, task)| task.agent == agent && !task.state.is_open());
+    Ok(all)
+}
+
+/// Words for tasks that are over.
+const OVER: [&str; 3] = ["completed", "failed", "cancelled"];
+
+/// The state of a task in the words of the tool.
+const fn word(task: &Task) -> &'static str {
+    let [completed, failed, cancelled] = OVER;
+    match task.state {
+        TaskState::Active => "pending",
+        TaskState::Paused => "paused",
+        TaskState::Done if task.failures > 0 => failed,
+        TaskState::Done => completed,
+        TaskState::Cancelled => cancelled,
+    }
+}
+
+/// What is over has no time to come: the one at which it ended is shown.
+fn line(id: TaskId, task: &Task) -> String {
+    let at = task.next.unwrap_or(task.changed);
     let again = recurrence(&task.recurrence).map_or_else(String::new, |again| format!("recur={again} "));
     let prompt: String = task.prompt.chars().take(PROMPT_CHARS).collect();
-    format!("- {id} [{word}] at={at} {again}→ {prompt}")
+    format!("- {id} [{}] at={at} {again}→ {prompt}", word(task))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::messages;
+    use crate::engine::scene::Scene;
+    use crate::model::message::MessageState;
+    use crate::model::time::{Millis, Timestamp};
+
+    const A: AgentId = AgentId::new(1);
+
+    fn add(scene: &Scene, number: u32) {
+        scene.done(|cx, txn, after| {
+            let new = NewTask {
+                agent: A,
+                home: TaskHome::Maintenance,
+                prompt: format!("{number} {}", "ä".repeat(100)),
+                script: None,
+                reply: None,
+                // The later it is made, the earlier it comes.
+                first: Some(Timestamp::from_millis(0).plus(Millis::days(2_000 - number)).to_string()),
+                recurrence: None,
+                missed: Missed::default(),
+                overlap: Overlap::default(),
+                origin: TaskOrigin::Operator,
+            };
+            let added = schedule::command(cx, txn, (TaskCommand::Add(Box::new(new)), Some(A)), &mut after.effects)?;
+            Ok(added.map(|_| Vec::new()))
+        });
+    }
+
+    fn tell(scene: &Scene, command: TaskCommand) {
+        scene.done(|cx, txn, after| {
+            Ok(schedule::command(cx, txn, (command, Some(A)), &mut after.effects)?.map(|_| Vec::new()))
+        });
+    }
+
+    fn fail(scene: &Scene, id: TaskId) {
+        scene.done(|cx, txn, after| {
+            let message = cx.db.tasks.require(txn, &id)?.running.unwrap();
+            let failed = MessageState::Failed { error: "no model".to_owned(), at: cx.now.wall };
+            messages::end(cx, txn, message, (failed, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+        });
+    }
+
+    fn listed(scene: &Scene, agent: AgentId, status: Option<&str>) -> Vec<String> {
+        let mut text = String::new();
+        scene.done(|cx, txn, _| {
+            text = list(cx, txn, agent, status)?;
+            Ok(Ok(Vec::new()))
+        });
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn tasks_are_listed_by_their_time_and_state() {
+        let scene = Scene::new();
+        for number in 1..=5 {
+            add(&scene, number);
+        }
+        tell(&scene, TaskCommand::Pause(TaskId::new(2)));
+        tell(&scene, TaskCommand::Cancel(TaskId::new(3)));
+        // A run by hand fails and changes nothing; the one that comes once is over, however it ended.
+        tell(&scene, TaskCommand::Run(TaskId::new(4)));
+        fail(&scene, TaskId::new(4));
+        scene.jump(Timestamp::from_millis(0).plus(Millis::days(1_995)));
+        scene.done(|cx, txn, after| schedule::due(cx, txn, &mut after.effects).map(|()| Ok(Vec::new())));
+        fail(&scene, TaskId::new(5));
+        let words = |lines: &[String]| -> Vec<String> {
+            lines.iter().map(|line| line.split(" at=").next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(words(&listed(&scene, A, None)), ["- ta4 [pending]", "- ta2 [paused]", "- ta1 [pending]"]);
+        assert_eq!(words(&listed(&scene, A, Some("paused"))), ["- ta2 [paused]"]);
+        assert_eq!(words(&listed(&scene, A, Some("cancelled"))), ["- ta3 [cancelled]"]);
+        assert_eq!(words(&listed(&scene, A, Some("failed"))), ["- ta5 [failed]"]);
+        for (agent, status) in [(A, "completed"), (A, "nonsense"), (AgentId::new(2), "cancelled")] {
+            assert_eq!(listed(&scene, agent, Some(status)), ["No tasks found."]);
+        }
+        let line = listed(&scene, A, Some("paused")).remove(0);
+        assert_eq!(line, format!("- ta2 [paused] at=1975-06-22T00:00:00.000Z → 2 {}", "ä".repeat(78)));
+    }
+
+    #[test]
+    fn a_long_list_is_cut_at_its_end_and_says_so() {
+        let scene = Scene::new();
+        for number in 1..=203 {
+            add(&scene, number);
+        }
+        let lines = listed(&scene, A, None);
+        assert_eq!(lines.len(), 201);
+        assert!(lines[0].starts_with("- ta203 ") && lines[199].starts_with("- ta4 "), "{lines:?}");
+        assert_eq!(lines[200], "(3 more are not shown)");
+    }
 }

@@ -5,7 +5,7 @@ use crate::engine::configure::Aftermath;
 use crate::engine::scene::{Scene, folder};
 use crate::engine::{agents, messages};
 use crate::model::entity::{AgentSettings, Origin};
-use crate::model::id::MessageId;
+use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Completion, MessageState};
 use crate::model::task::{
     Missed, NewTask, Overlap, Recurrence, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
@@ -124,6 +124,74 @@ fn what_makes_no_sense_is_refused_and_leaves_nothing() {
     assert!(add(&scene, NewTask { prompt: "  ".to_owned(), ..new(None, Some("1h")) }).is_err());
     assert!(add(&scene, NewTask { agent: AgentId::new(9), ..new(None, Some("1h")) }).is_err());
     assert!(scene.rows("tasks").is_empty());
+}
+
+#[test]
+fn texts_have_an_end_and_no_nul() {
+    let scene = scene();
+    let most = 64 * 1024;
+    for (text, good) in [("x".repeat(most), true), ("x".repeat(most + 1), false), ("a\0b".to_owned(), false)] {
+        let (prompt, script) = (text.clone(), Some(text.clone()));
+        assert_eq!(add(&scene, NewTask { prompt, ..new(None, Some("1h")) }).is_ok(), good, "{}", text.len());
+        assert_eq!(add(&scene, NewTask { script, ..new(None, Some("1h")) }).is_ok(), good, "{}", text.len());
+    }
+}
+
+#[test]
+fn a_task_runs_only_in_a_session_of_its_agent() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    tell(&scene, TaskCommand::Run(T)).unwrap();
+    let home = TaskHome::Session(SessionId::new(1));
+    let there = add(&scene, NewTask { home, ..new(None, Some("1h")) }).unwrap();
+    assert_eq!(there.home, home);
+    for (agent, home) in [(AgentId::new(2), home), (A, TaskHome::Session(SessionId::new(9)))] {
+        let why = add(&scene, NewTask { agent, home, ..new(None, Some("1h")) }).unwrap_err();
+        assert!(why.contains("the agent has no session"), "{why}");
+    }
+}
+
+/// A turn that is begun again asks again.
+#[test]
+fn what_an_agent_asks_for_twice_is_there_once() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    tell(&scene, TaskCommand::Run(T)).unwrap();
+    let session = SessionId::new(1);
+    let asked = || NewTask { origin: TaskOrigin::Agent(session), ..new(Some("2026-01-20T09:00"), Some("1d")) };
+    for (wanted, tasks) in [
+        (asked(), 2),
+        (asked(), 2),
+        (NewTask { prompt: "Feed the cat".to_owned(), ..asked() }, 3),
+        (NewTask { script: Some("true".to_owned()), ..asked() }, 4),
+        (NewTask { recurrence: Some("2d".to_owned()), ..asked() }, 5),
+        (NewTask { first: Some("2026-01-21T09:00".to_owned()), ..asked() }, 6),
+        (NewTask { home: TaskHome::Session(session), ..asked() }, 7),
+        (asked(), 7),
+        (NewTask { origin: TaskOrigin::Operator, ..asked() }, 8),
+        (NewTask { origin: TaskOrigin::Operator, ..asked() }, 9),
+    ] {
+        add(&scene, wanted).unwrap();
+        assert_eq!(scene.rows("tasks").len(), tasks);
+    }
+}
+
+#[test]
+fn what_is_late_when_it_is_made_runs_at_once() {
+    let scene = scene();
+    for (first, runs) in [("2026-01-15T06:00:00", true), ("2026-01-15T08:00:00", false)] {
+        let made = add(&scene, new(Some(first), Some("5h"))).unwrap();
+        assert_eq!(made.running.is_some(), runs, "{first}");
+    }
+}
+
+#[test]
+fn what_is_taken_over_twice_is_taken_over_once() {
+    let scene = scene();
+    for (name, tasks) in [("t1", 1), ("t1", 1), ("t2", 2)] {
+        add(&scene, NewTask { origin: TaskOrigin::imported(name), ..new(None, Some("1h")) }).unwrap();
+        assert_eq!(scene.rows("tasks").len(), tasks, "{name}");
+    }
 }
 
 #[test]

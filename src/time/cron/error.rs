@@ -41,7 +41,7 @@ pub enum Problem {
     TooLong,
     /// Not five or six fields.
     #[error(
-        "it has {0} fields; write five (minute, hour, day of month, month, day of week), or six with seconds first"
+        "it has {}; write five (minute, hour, day of month, month, day of week), or six with seconds first", fields(*.0)
     )]
     Count(usize),
     /// An `@` that nobody knows.
@@ -86,6 +86,10 @@ pub enum Problem {
     /// The arithmetic of the calendar refuses it.
     #[error("it cannot be worked out: {0}")]
     Calendar(String),
+}
+
+fn fields(count: usize) -> String {
+    if count == 1 { "1 field".to_owned() } else { format!("{count} fields") }
 }
 
 impl BadCron {

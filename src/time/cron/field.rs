@@ -90,15 +90,15 @@ impl Entries {
         self.items.iter().any(|item| matches!(item, Item::All(None | Some(1))))
     }
 
-    /// The plain values; Sunday is 0.
+    /// The plain values; Sunday is 0. In a week that begins later, what goes on to its end comes to its last day too.
     pub(super) fn set(&self) -> Set {
         let (least, most) = self.field.bounds();
         let mut set = Set::default();
         for item in &self.items {
             let (from, to, step) = match *item {
-                Item::All(step) => (least, if self.field == Field::DayOfWeek { 6 } else { most }, step.unwrap_or(1)),
+                Item::All(step) => (least, most, step.unwrap_or(1)),
                 Item::One(value, None) => (value, value, 1),
-                Item::One(value, Some(step)) => (value, if self.field == Field::DayOfWeek { 6 } else { most }, step),
+                Item::One(value, Some(step)) => (value, most, step),
                 Item::Range(from, to, step) => (from, to, step.unwrap_or(1)),
                 Item::LastDay | Item::LastWeekday(_) | Item::NthWeekday(..) => continue,
             };
@@ -239,7 +239,9 @@ impl fmt::Display for Entries {
             let folded = |value| self.field.folded(value);
             match *item {
                 Item::All(_) => write!(f, "{comma}*")?,
-                Item::One(value, _) => write!(f, "{comma}{}", folded(value))?,
+                Item::One(value, None) => write!(f, "{comma}{}", folded(value))?,
+                // From the Sunday at the end of the week on, nothing follows; from the one at its beginning, a week.
+                Item::One(value, Some(_)) => write!(f, "{comma}{value}")?,
                 Item::Range(from, to, _) => write!(f, "{comma}{from}-{to}")?,
                 Item::LastDay => write!(f, "{comma}L")?,
                 Item::LastWeekday(day) => write!(f, "{comma}{day}L")?,

@@ -29,7 +29,7 @@ const ZONES: [&str; 10] = [
     "Europe/London",
     "Australia/Lord_Howe",
     "America/Sao_Paulo",
-    "Africa/Casablanca",
+    "Asia/Gaza",
     "Asia/Kathmandu",
     "Pacific/Auckland",
     "America/Santiago",

@@ -116,10 +116,19 @@ pub(super) const BANS: &[Ban] = &[
         why: "the host's logic does not depend on what drives an agent",
     },
     Ban {
-        thing: Thing::Crate("chrono_tz"),
+        thing: Thing::Crate("jiff"),
         within: "",
         places: &[("container/zone/src/zone.rs", "the rules of zones")],
         why: "both sides of the mailbox mean the same by a zone",
+    },
+    Ban {
+        thing: Thing::Crate("chrono_tz"),
+        within: "",
+        places: &[
+            ("container/zone/src/oracle.rs", "tests of zones compare with it"),
+            ("tests/it/schedule_sim/", "tests of schedules compare with it"),
+        ],
+        why: "its rules of zones are older than those that hold",
     },
     Ban {
         thing: Thing::Crate("hearth_zone"),

@@ -189,7 +189,7 @@ fn tasks() -> [Entry; 6] {
         (
             "list_tasks",
             "Lists your scheduled tasks, one line for each.",
-            json!({"status": text("Only those with this status, such as paused or completed; by default pending and paused.")}),
+            json!({"status": text("Only those with this status: pending, paused, completed, failed or cancelled; by default pending and paused.")}),
             &[],
         ),
         (
