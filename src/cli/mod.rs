@@ -37,6 +37,7 @@ mod purge;
 mod questions;
 mod rows;
 mod serve;
+mod self_test;
 mod session;
 mod sessions;
 mod shell;
