@@ -75,7 +75,7 @@ impl<'a> Scratch<'a> {
         let again = Change::RestartAgent(Folder::new(OWN)?, None);
         scratch.submit(Input::Configure(Configure::new(vec![again], Origin::Runtime)))?;
         scratch.converse(OWN)?;
-        let first = Some("2199-01-01T00:00:00Z".to_owned());
+        let first = Some("2099-01-01T00:00:00Z".to_owned());
         let task = NewTask {
             agent: scratch.other.1,
             home: TaskHome::Session(scratch.other.0),
