@@ -91,9 +91,7 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     let broken = answer.self_test.as_ref().map_or(0, SelfTest::broken);
     match (failed, broken) {
         (0, 0) => Ok(()),
-        (0, broken) => {
-            Err(Failure::Failed(format!("{broken} attacks succeed: let no stranger talk to agents here")))
-        }
+        (0, broken) => Err(Failure::Failed(format!("{broken} attacks succeed: let no stranger talk to agents here"))),
         (failed, 0) => Err(Failure::Failed(format!("{failed} checks failed; each says what to do"))),
         (failed, broken) => Err(Failure::Failed(format!(
             "{failed} checks failed, each says what to do; and {broken} attacks succeed: let no stranger talk to \

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::out::{self, Tone};
 use super::{Done, Failure, status};
 use crate::config::Paths;
-use crate::daemon::selftest::{self, Finding, Verdict};
 use crate::daemon::rehearse;
+use crate::daemon::selftest::{self, Finding, Verdict};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::state::{self, Reader};
 

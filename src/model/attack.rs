@@ -67,7 +67,12 @@ const fn split(process: Stand, podman: Stand) -> By {
     By::Agent { process, podman }
 }
 
-const fn attack(about: &'static str, name: &'static str, (tries, holds): (&'static str, &'static str), by: By) -> Attack {
+const fn attack(
+    about: &'static str,
+    name: &'static str,
+    (tries, holds): (&'static str, &'static str),
+    by: By,
+) -> Attack {
     Attack { name, about, tries, holds, by }
 }
 
@@ -92,6 +97,7 @@ pub const ATTACKS: &[Attack] = &[
     attack(FILES, "agent-change", ("writes into another agent's folder or home", "nothing changes"), BOTH),
     attack(FILES, "host-half", ("changes what the host tells it", "its half of the mailbox is read-only"), BOTH),
     attack(FILES, "own-folder", ("changes its folder although it is `untrusted`", "the folder is read-only"), BOTH),
+    attack(FILES, "programs", ("changes the programs it runs", "the system, or its image, is read-only"), BOTH),
     attack(FILES, "home", ("reads the home of whoever runs Hearth", "no byte of it"), BOTH),
     attack(
         FILES,
@@ -107,16 +113,37 @@ pub const ATTACKS: &[Attack] = &[
     attack(FILES, "processes", ("gets at files through /proc", "it leads nowhere else"), BOTH),
     attack(FILES, "terminal", ("uses the user's terminals", "none can be opened"), BOTH),
     attack(SECRETS, "token", ("reads the token of the daemon's socket", "no byte of it"), BOTH),
-    attack(SECRETS, "daemon-socket", ("commands the daemon through its socket", "nobody is answered without the token"), BOTH),
+    attack(
+        SECRETS,
+        "daemon-socket",
+        ("commands the daemon through its socket", "nobody is answered without the token"),
+        BOTH,
+    ),
     attack(SECRETS, "daemon-memory", ("reads environment or memory of the daemon", "neither can be read"), BOTH),
-    attack(SECRETS, "other-environment", ("reads secrets of another agent in its environment", "it cannot be read"), BOTH),
+    attack(
+        SECRETS,
+        "other-environment",
+        ("reads secrets of another agent in its environment", "it cannot be read"),
+        BOTH,
+    ),
     attack(
         SECRETS,
         "other-sockets",
         ("has Podman, systemd or D-Bus start something for it", "their sockets cannot be reached"),
         split(Stand::With("Linux 7.1"), Stand::Held),
     ),
-    attack(RIGHTS, "setuid", ("gets rights from a program with the setuid bit", "no new privileges, no capabilities"), BOTH),
+    attack(
+        SECRETS,
+        "abstract-sockets",
+        ("reaches an abstract socket of another program", "nobody answers"),
+        split(Stand::With("Linux 6.12"), Stand::Held),
+    ),
+    attack(
+        RIGHTS,
+        "setuid",
+        ("gets rights from a program with the setuid bit", "no new privileges, no capabilities"),
+        BOTH,
+    ),
     attack(RIGHTS, "mount", ("mounts in a user namespace of its own", "nothing is mounted"), BOTH),
     attack(RIGHTS, "device", ("makes a device node", "none is made"), BOTH),
     attack(
@@ -175,8 +202,12 @@ pub const ATTACKS: &[Attack] = &[
         "disk",
         ("fills the disk", "there is a limit"),
         split(
-            Stand::Open("nothing bounds its folder, its home and its mailbox; Hearth refuses new work before the store suffers"),
-            Stand::Open("nothing bounds its folder, its `.claude` and its mailbox; Hearth refuses new work before the store suffers"),
+            Stand::Open(
+                "nothing bounds its folder, its home and its mailbox; Hearth refuses new work before the store suffers",
+            ),
+            Stand::Open(
+                "nothing bounds its folder, its `.claude` and its mailbox; Hearth refuses new work before the store suffers",
+            ),
         ),
     ),
     attack(FLOODS, "many-files", ("puts 10,000 files into its outbox", "others are served, and the files go"), BOTH),
@@ -189,39 +220,113 @@ pub const ATTACKS: &[Attack] = &[
     attack(MAILBOX, "foreign-chat", ("writes to a chat it was not given", "nothing arrives there"), BOTH),
     attack(MAILBOX, "foreign-agent", ("writes to an agent it was not given", "nothing arrives there"), BOTH),
     attack(MAILBOX, "foreign-message", ("edits what another session said", "it stays as it was"), BOTH),
-    attack(MAILBOX, "foreign-question", ("answers its own question, or one of another agent", "only people answer"), BOTH),
+    attack(
+        MAILBOX,
+        "foreign-question",
+        ("answers its own question, or one of another agent", "only people answer"),
+        BOTH,
+    ),
     attack(MAILBOX, "forged-decision", ("approves what it asked for itself", "only people decide"), BOTH),
     attack(MAILBOX, "foreign-task", ("cancels a task of another agent", "the task stays"), BOTH),
-    attack(MAILBOX, "linked-answer", ("puts a link to a file of the host into its outbox", "the host never follows it"), BOTH),
+    attack(
+        MAILBOX,
+        "linked-answer",
+        ("puts a link to a file of the host into its outbox", "the host never follows it"),
+        BOTH,
+    ),
     attack(MAILBOX, "linked-file", ("sends a link to a file of the host", "no byte of it is sent"), BOTH),
-    attack(MAILBOX, "linked-directory", ("puts a link in the place of a directory of its mailbox", "nothing is read or removed behind it"), BOTH),
+    attack(
+        MAILBOX,
+        "race",
+        ("exchanges a directory for a link while the host looks", "nothing is read or removed behind it"),
+        BOTH,
+    ),
+    attack(
+        MAILBOX,
+        "linked-directory",
+        ("puts a link in the place of a directory of its mailbox", "nothing is read or removed behind it"),
+        BOTH,
+    ),
     attack(MAILBOX, "second-name", ("says a file that has a second name", "it is not read"), BOTH),
     attack(MAILBOX, "pipe", ("puts a pipe into its outbox", "the host does not wait for it"), BOTH),
     attack(MAILBOX, "file-name", ("sends a file called `../../token`", "no byte of it is sent"), BOTH),
     attack(MAILBOX, "nonsense", ("says what is no JSON, or nested without end", "it is refused"), BOTH),
     attack(IDENTITY, "name", ("calls itself like the owner", "names identify nobody: it stays a stranger"), By::Sender),
-    attack(IDENTITY, "namespace", ("gives another channel's id as its own", "ids count in their own channel only"), By::Sender),
+    attack(
+        IDENTITY,
+        "namespace",
+        ("gives another channel's id as its own", "ids count in their own channel only"),
+        By::Sender,
+    ),
     attack(IDENTITY, "agent-namespace", ("speaks as an agent", "the event is refused"), By::Sender),
-    attack(IDENTITY, "other-channel", ("speaks for another channel through a webhook", "the event is refused"), By::Sender),
-    attack(IDENTITY, "commands", ("gives commands as a stranger", "it is held or dropped like any message"), By::Sender),
+    attack(
+        IDENTITY,
+        "other-channel",
+        ("speaks for another channel through a webhook", "the event is refused"),
+        By::Sender,
+    ),
+    attack(
+        IDENTITY,
+        "commands",
+        ("gives commands as a stranger", "it is held or dropped like any message"),
+        By::Sender,
+    ),
     attack(CARDS, "foreign-press", ("presses a button that is not for it", "nothing is decided"), By::Sender),
     attack(CARDS, "invented-press", ("presses a button that nobody made", "nothing is decided"), By::Sender),
     attack(CARDS, "replayed-press", ("presses a button again after the decision", "the decision stands"), By::Sender),
-    attack(CARDS, "old-press", ("presses a button of a card that was replaced or has expired", "nothing is decided"), By::Sender),
+    attack(CARDS, "old-press", ("presses a button of a card whose question is over", "nothing is decided"), By::Sender),
     attack(TEXTS, "element", ("closes the element its words stand in", "its words stay within it"), By::Sender),
-    attack(TEXTS, "control", ("sends control characters and changes of direction", "no terminal obeys them"), By::Sender),
-    attack(TEXTS, "attachment-name", ("names a file `../../token`, or like a device", "files have safe names"), By::Sender),
+    attack(
+        TEXTS,
+        "control",
+        ("sends control characters and changes of direction", "no terminal obeys them"),
+        By::Sender,
+    ),
+    attack(
+        TEXTS,
+        "attachment-name",
+        ("names a file `../../token`, or like a device", "files have safe names"),
+        By::Sender,
+    ),
     attack(TEXTS, "huge-text", ("sends ten megabytes", "the event is refused with its reason"), By::Sender),
-    attack(TEXTS, "mention-flood", ("mentions an agent again and again", "what is beyond the limit is dropped with its reason"), By::Sender),
+    attack(
+        TEXTS,
+        "mention-flood",
+        ("mentions an agent again and again", "what is beyond the limit is dropped with its reason"),
+        By::Sender,
+    ),
     attack(TEXTS, "nested", ("sends JSON nested without end", "the event is refused with its reason"), By::Sender),
     attack(ENTRANCES, "again", ("sends the same message again", "it changes nothing the second time"), By::Sender),
     attack(ENTRANCES, "same-id", ("sends other words under an id that was used", "the first words stand"), By::Sender),
-    attack(ENTRANCES, "unsigned", ("asks a webhook without a signature, or with a wrong one", "nothing is read"), By::Sender),
+    attack(
+        ENTRANCES,
+        "unsigned",
+        ("asks a webhook without a signature, or with a wrong one", "nothing is read"),
+        By::Sender,
+    ),
     attack(ENTRANCES, "old-stamp", ("asks a webhook with what was signed long ago", "nothing is read"), By::Sender),
     attack(ENTRANCES, "changed-body", ("changes what was signed", "nothing is read"), By::Sender),
-    attack(ENTRANCES, "slow", ("asks a webhook so slowly that it never ends", "others are served meanwhile"), By::Sender),
-    attack(ENTRANCES, "no-token", ("commands the daemon through its socket without the token", "it is turned away"), By::Sender),
-    attack(ENTRANCES, "endless-line", ("sends a line without end to the socket", "it is cut off, others are served"), By::Sender),
+    attack(
+        ENTRANCES,
+        "slow",
+        (
+            "asks a webhook so slowly that it never ends",
+            "it is cut off after a minute, and a hundred of it hinder nobody",
+        ),
+        By::Sender,
+    ),
+    attack(
+        ENTRANCES,
+        "no-token",
+        ("commands the daemon through its socket without the token", "it is turned away"),
+        By::Sender,
+    ),
+    attack(
+        ENTRANCES,
+        "endless-line",
+        ("sends a line without end to the socket", "it is cut off, others are served"),
+        By::Sender,
+    ),
 ];
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub enum Attempt {
     ReadByHardLink(PathBuf, PathBuf),
     /// Moves the second path to the first.
     Take(PathBuf, PathBuf),
-    /// Connects to a Unix socket, says the line and tells what is answered.
+    /// Connects to a Unix socket, says the line and tells what is answered. A name that begins with `@` is abstract.
     Greet(PathBuf, String),
     /// Connects to an address of a network, `host:port`.
     Connect(String),
@@ -83,6 +83,8 @@ pub enum Attempt {
     Put(PathBuf, String),
     /// Leaves something that is no ordinary file.
     Leave(PathBuf, Odd),
+    /// Puts a link to the second path in the place of the first one and takes it away again, so many times.
+    Swap(PathBuf, PathBuf, u32),
     /// Puts as many files with this text in place; the path is completed by a number and `.json`.
     Many(PathBuf, u32, String),
 }
@@ -206,6 +208,7 @@ fn carry_out(asked: &Asked, attempt: &Attempt) -> io::Result<String> {
         Attempt::Fill(bytes) => fill(asked, *bytes),
         Attempt::Put(path, text) => put(path, text),
         Attempt::Leave(path, what) => odd::leave(path, what).map(|()| "it is there".to_owned()),
+        Attempt::Swap(path, target, times) => swap(path, target, *times),
         Attempt::Many(path, count, text) => {
             for number in 0..*count {
                 put(&path.with_file_name(format!("{}{number}.json", name_of(path))), text)?;
@@ -234,7 +237,10 @@ fn name_of(path: &Path) -> String {
 }
 
 fn greet(socket: &Path, line: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = match socket.to_str().and_then(|name| name.strip_prefix('@')) {
+        Some(name) => odd::connect(name)?,
+        None => UnixStream::connect(socket)?,
+    };
     stream.set_read_timeout(Some(ANSWER))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
     let mut answer = String::new();
@@ -274,7 +280,8 @@ fn rights() -> io::Result<String> {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
         line.map(str::trim).unwrap_or_default().to_owned()
     };
-    let capable = ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"].into_iter().find(|key| value(key).bytes().any(|c| c != b'0'));
+    let capable =
+        ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"].into_iter().find(|key| value(key).bytes().any(|c| c != b'0'));
     match (capable, value("NoNewPrivs:").as_str()) {
         (Some(key), _) => Ok(format!("{key} {}", value(key))),
         (None, "1") => Err(Errno::PERM.into()),
@@ -319,12 +326,31 @@ fn put(path: &Path, text: &str) -> io::Result<String> {
     fs::rename(unseen, path).map(|()| "it is there".to_owned())
 }
 
+/// The host may mend what it sees in between; the next round begins with what is there then.
+fn swap(path: &Path, target: &Path, times: u32) -> io::Result<String> {
+    let away = path.with_extension("away");
+    let mut swapped = 0;
+    for _ in 0..times {
+        if fs::rename(path, &away).is_ok() && std::os::unix::fs::symlink(target, path).is_ok() {
+            swapped += 1;
+        }
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+            remove(path);
+        }
+        drop(fs::rename(&away, path));
+    }
+    Ok(format!("exchanged {swapped} times"))
+}
+
 /// What only Linux is asked for.
 #[cfg(target_os = "linux")]
 mod odd {
     use std::fs;
     use std::io;
     use std::path::Path;
+
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixStream};
 
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
@@ -333,6 +359,10 @@ mod odd {
     /// The one of `/dev/null` would be harmless, and is as forbidden as any other.
     pub(super) fn node(path: &Path) -> io::Result<()> {
         Ok(mknodat(CWD, path, FileType::CharacterDevice, Mode::RUSR, makedev(1, 3))?)
+    }
+
+    pub(super) fn connect(name: &str) -> io::Result<UnixStream> {
+        UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
     }
 
     pub(super) fn leave(path: &Path, what: &Odd) -> io::Result<()> {
@@ -361,7 +391,13 @@ mod odd {
     use std::io;
     use std::path::Path;
 
+    use std::os::unix::net::UnixStream;
+
     use super::Odd;
+
+    pub(super) fn connect(_: &str) -> io::Result<UnixStream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     pub(super) fn node(_: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())

@@ -186,7 +186,9 @@ fn try_all(
     let spec = crate::runtime::Spec { incarnation: 3, ..spec.clone() };
     mailbox::try_all(scratch, place, &spec, found)?;
     match found.remove(trials::CONTROL) {
-        Some(Err(detail)) => Err(Error::Trial(format!("the hostile agent cannot do what it may, which proves nothing: {detail}"))),
+        Some(Err(detail)) => {
+            Err(Error::Trial(format!("the hostile agent cannot do what it may, which proves nothing: {detail}")))
+        }
         _ => Ok(()),
     }
 }

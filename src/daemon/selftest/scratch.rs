@@ -13,8 +13,8 @@ use crate::clock;
 use crate::config::{Paths, env};
 use crate::daemon::runtime::this_program;
 use crate::daemon::{Daemon, guarded};
-use crate::model::address::{ChannelName, ForeignId};
-use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
+use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::delivery::Outbound;
 use crate::model::entity::{
     AgentSettings, Engage, EnvValue, Folder, Ignored, Limits, Network, Origin, SenderScope, SessionMode, Trust,
@@ -52,7 +52,7 @@ pub(super) struct Scratch<'a> {
     pub(super) other: (SessionId, AgentId),
     /// A socket of somebody else, open to everybody.
     pub(super) socket: PathBuf,
-    _listener: UnixListener,
+    _listeners: [Option<UnixListener>; 2],
 }
 
 impl<'a> Scratch<'a> {
@@ -60,14 +60,17 @@ impl<'a> Scratch<'a> {
         let entropy = clock::random().map_err(Error::Entropy)?;
         let secret = format!("self-test-{entropy:x}");
         let socket = daemon.paths().data().with_file_name("other.sock");
-        let listener = UnixListener::bind(&socket)?;
+        let listeners = [Some(UnixListener::bind(&socket)?), abstract_listener(&secret)?];
         let nowhere = (SessionId::new(0), AgentId::new(0));
-        let mut scratch =
-            Self { daemon, tokio, secret, own: nowhere, other: nowhere, socket, _listener: listener };
+        let mut scratch = Self { daemon, tokio, secret, own: nowhere, other: nowhere, socket, _listeners: listeners };
         let mut changes = Vec::new();
         for folder in [OWN, OTHER] {
             changes.extend(scratch.agent(folder)?);
         }
+        // Somebody has to be there who could decide.
+        let id = UserId::new(ChannelName::new(CHANNEL)?, ForeignId::new("the owner", "owner")?);
+        let owner = UserSpec { id, name: None, roles: vec![RoleSpec::Owner], member_of: Vec::new() };
+        changes.push(Change::PutUser(owner));
         scratch.submit(Input::Configure(Configure::new(changes, Origin::Runtime)))?;
         scratch.own = scratch.converse(OWN)?;
         scratch.other = scratch.converse(OTHER)?;
@@ -118,8 +121,18 @@ impl<'a> Scratch<'a> {
         Ok([Change::PutAgent(folder, settings), Change::PutChat(chat)])
     }
 
+    /// What a link in the place of the directory of files leads to.
+    pub(super) fn bait(&self) -> PathBuf {
+        self.paths().data().with_file_name("bait")
+    }
+
     /// Files that nobody else is to see or to change.
     fn lay_out(&self) -> Result<(), Error> {
+        for place in super::mailbox::baited() {
+            let place = self.bait().join(place);
+            std::fs::create_dir_all(&place)?;
+            std::fs::write(place.join("token"), &self.secret)?;
+        }
         for spec in [self.spec(), self.other_spec()] {
             std::fs::create_dir_all(&spec.home_dir)?;
             std::fs::create_dir_all(spec.home_dir.join(".claude"))?;
@@ -170,7 +183,9 @@ impl<'a> Scratch<'a> {
     }
 
     pub(super) fn messages(&self) -> Result<Vec<Message>, Error> {
-        self.daemon.store().read(|db, txn| Ok(db.messages.iter(txn)?.map(|row| row.map(|(_, row)| row)).collect::<Result<_, _>>()?))
+        self.daemon
+            .store()
+            .read(|db, txn| Ok(db.messages.iter(txn)?.map(|row| row.map(|(_, row)| row)).collect::<Result<_, _>>()?))
     }
 
     pub(super) fn outbound(&self) -> Result<Vec<(OutboundId, Outbound)>, Error> {
@@ -226,4 +241,16 @@ impl<'a> Scratch<'a> {
         let home = guarded(self.paths()).into_iter().nth(1);
         home.filter(|home| home.is_dir() && home.parent().is_some())
     }
+}
+
+#[cfg(target_os = "linux")]
+fn abstract_listener(name: &str) -> std::io::Result<Option<UnixListener>> {
+    use std::os::linux::net::SocketAddrExt as _;
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+    UnixListener::bind_addr(&address).map(Some)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn abstract_listener(_: &str) -> std::io::Result<Option<UnixListener>> {
+    Ok(None)
 }

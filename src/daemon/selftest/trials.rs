@@ -45,7 +45,8 @@ impl Trial {
     pub(super) fn words(&self) -> String {
         match &self.attempt {
             Attempt::Environments(_) => "Environments".to_owned(),
-            Attempt::Greet(socket, _) => format!("Greet({})", socket.display()),
+            Attempt::Greet(socket, _) if socket.starts_with("/") => format!("Greet({})", socket.display()),
+            Attempt::Greet(..) => "Greet(an abstract socket)".to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -150,15 +151,23 @@ impl Seen<'_> {
         trials.extend(writes("session-change", [other.session_dir.join("agent/out/new.json")]));
         trials.extend(reads("agent-read", [group.join("note"), other.home_dir.join("note"), paths.homes()]));
         trials.extend(writes("agent-change", [group.join("new"), other.home_dir.join("new")]));
-        trials.extend(writes("host-half", [self.mine("host/note"), self.mine("host/in/new"), self.mine("host/reply/q.json")]));
+        trials.extend(writes(
+            "host-half",
+            [self.mine("host/note"), self.mine("host/in/new"), self.mine("host/reply/q.json")],
+        ));
         trials.extend(writes("own-folder", [self.group().join("note"), self.group().join("new")]));
+        let name = format!("hearth-self-test-{}", std::process::id());
+        trials.extend(writes("programs", [Path::new("/usr/bin").join(&name), Path::new("/etc").join(&name)]));
         trials.extend(self.scratch.user_home().map(|home| forbidden("home", Attempt::Read(home))));
         trials.extend(reads("temporary", [paths.data().with_file_name("")]));
-        trials.extend(reads("dots", [
-            up.join("sessions").join(&session).join("host/note"),
-            self.group().join("../../run/token"),
-            self.group().join("..").join(super::scratch::OTHER).join("note"),
-        ]));
+        trials.extend(reads(
+            "dots",
+            [
+                up.join("sessions").join(&session).join("host/note"),
+                self.group().join("../../run/token"),
+                self.group().join("..").join(super::scratch::OTHER).join("note"),
+            ],
+        ));
         trials.extend(reads("terminal", ["/dev/tty".into()]));
         if !self.is_contained() {
             trials.extend(writes("terminal", ["/dev/ptmx".into()]));
@@ -178,13 +187,16 @@ impl Seen<'_> {
             forbidden("hard-link", Attempt::ReadByHardLink(link.clone(), token.clone())),
             forbidden("move", Attempt::Take(link, other.group_dir.join("note"))),
         ];
-        trials.extend(reads("processes", [
-            inside(Path::new("/proc/self/root"), &token),
-            inside(Path::new("/proc/1/root"), &token),
-            inside(&daemon.join("root"), &token),
-            daemon.join("cwd"),
-            "/proc/self/fd/4".into(),
-        ]));
+        trials.extend(reads(
+            "processes",
+            [
+                inside(Path::new("/proc/self/root"), &token),
+                inside(Path::new("/proc/1/root"), &token),
+                inside(&daemon.join("root"), &token),
+                daemon.join("cwd"),
+                "/proc/self/fd/4".into(),
+            ],
+        ));
         trials.extend(reads("daemon-memory", [daemon.join("environ"), daemon.join("mem")]));
         trials
     }
@@ -192,17 +204,21 @@ impl Seen<'_> {
     fn secrets(&self, able: &Able) -> Result<Vec<Trial>, Error> {
         let greeting = format!(r#"{{"do":"hello","v":{VERSION},"token":""}}"#);
         let socket = self.scratch.paths().socket().to_owned();
-        let mut trials =
-            vec![Trial::new("daemon-socket", Attempt::Greet(socket, greeting), Expected::TurnedAway)];
+        let mut trials = vec![Trial::new("daemon-socket", Attempt::Greet(socket, greeting), Expected::TurnedAway)];
         let secret = &self.scratch.secret;
         if !self.scratch.wait(|| Ok(somebody_has(secret)))? {
             return Err(Error::Trial("no process of the other agent is there".to_owned()));
         }
         trials.push(Trial::new("other-environment", Attempt::Environments(secret.clone()), Expected::Fails));
-        let sockets = [self.scratch.socket.clone(), "/run/podman/podman.sock".into(), "/run/dbus/system_bus_socket".into()];
+        let sockets =
+            [self.scratch.socket.clone(), "/run/podman/podman.sock".into(), "/run/dbus/system_bus_socket".into()];
         let there = sockets.into_iter().filter(|socket| self.is_contained() || socket.exists());
         if able.sockets {
             trials.extend(there.map(|socket| forbidden("other-sockets", Attempt::Greet(socket, "hello".to_owned()))));
+        }
+        if able.scopes {
+            let address = format!("@{}", self.scratch.secret).into();
+            trials.push(Trial::new("abstract-sockets", Attempt::Greet(address, "hello".to_owned()), Expected::Fails));
         }
         Ok(trials)
     }
@@ -232,9 +248,8 @@ impl Seen<'_> {
 fn contained(able: &Able) -> Vec<Trial> {
     // Addresses of the host's side of Podman's networks, and one that is nobody's: no packet of these leaves the machine.
     let addresses = ["10.88.0.1:9", "10.0.2.2:9", "192.0.2.1:9"];
-    let unreachable = |address: &str| {
-        Trial::new("network-none", Attempt::Connect(address.to_owned()), Expected::Unreachable)
-    };
+    let unreachable =
+        |address: &str| Trial::new("network-none", Attempt::Connect(address.to_owned()), Expected::Unreachable);
     let mut trials: Vec<Trial> = addresses.into_iter().map(unreachable).collect();
     trials.extend(reads("passwords", ["/etc/shadow".into()]));
     if able.limits.contains(&"pids") {

@@ -9,8 +9,7 @@ use crate::confine;
 use crate::host::Host;
 
 /// Attacks that nobody can try on every machine, for which nothing but silence is expected.
-const UNTRIED: [(RuntimeKind, &str); 2] =
-    [(RuntimeKind::Podman, "network-host"), (RuntimeKind::Podman, "unconfined")];
+const UNTRIED: [(RuntimeKind, &str); 2] = [(RuntimeKind::Podman, "network-host"), (RuntimeKind::Podman, "unconfined")];
 
 /// The self-test's answer on this host.
 fn tested(host: &Host) -> Value {

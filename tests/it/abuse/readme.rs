@@ -29,7 +29,10 @@ fn tables() -> String {
         if attack.about != heading {
             heading = attack.about;
             let (about, by) = match attack.by {
-                By::Agent { .. } => ("an agent", "| an agent that | what must hold | in a confined process | in a container | |\n|---|---|---|---|---|\n"),
+                By::Agent { .. } => (
+                    "an agent",
+                    "| an agent that | what must hold | in a confined process | in a container | |\n|---|---|---|---|---|\n",
+                ),
                 By::Sender => ("a sender", "| a sender who | what must hold | |\n|---|---|---|\n"),
             };
             text.push_str(&format!("\n{heading}, by {about}:\n\n{by}"));

@@ -16,7 +16,9 @@ const IMAGE: &str = "localhost/hearth-rootless:test";
 fn runner() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
     let entries = std::fs::read_dir(target).ok()?.flatten();
-    entries.map(|entry| entry.path().join("release/hearth-runner")).find(|path| path.is_file() && path.components().any(|part| part.as_os_str().to_string_lossy().contains("-linux-")))
+    entries.map(|entry| entry.path().join("release/hearth-runner")).find(|path| {
+        path.is_file() && path.components().any(|part| part.as_os_str().to_string_lossy().contains("-linux-"))
+    })
 }
 
 fn podman(arguments: &[&str]) -> String {
@@ -81,7 +83,8 @@ fn a_daemon_without_rights_answers_from_containers() {
     let status = host.status().to_string();
     assert!(status.contains("rootless"), "{status}");
     let first = container(&host);
-    let user = podman(&["inspect", "--format", "{{.Config.User}} {{.HostConfig.SecurityOpt}} {{.EffectiveCaps}}", &first]);
+    let user =
+        podman(&["inspect", "--format", "{{.Config.User}} {{.HostConfig.SecurityOpt}} {{.EffectiveCaps}}", &first]);
     assert!(user.starts_with("1000:1000") && user.contains("no-new-privileges") && user.ends_with("[]"), "{user}");
     // Whatever the agent writes is the user's own on this side.
     let written = host.data().join("sessions/se1/agent/heartbeat");

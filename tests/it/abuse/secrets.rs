@@ -121,9 +121,12 @@ fn marked_secrets_stay_where_they_belong() {
     let pid = host.daemon().unwrap().pid().as_raw_nonzero().get();
     clean("a command line", command_lines(pid).as_bytes());
     let session = |words: &[&str]| host.run(words, b"").stdout;
-    wait_for("the complaint", || session(&["sessions", "show", "se1"]).contains("a complaint").then_some(()).or_else(|| {
-        session(&["sessions", "show", "se2"]).contains("a complaint").then_some(())
-    }));
+    wait_for("the complaint", || {
+        session(&["sessions", "show", "se1"])
+            .contains("a complaint")
+            .then_some(())
+            .or_else(|| session(&["sessions", "show", "se2"]).contains("a complaint").then_some(()))
+    });
     let commands: [&[&str]; 12] = [
         &["status", "--json"],
         &["export"],

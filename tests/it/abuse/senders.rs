@@ -357,7 +357,8 @@ fn control(ground: &mut Ground) {
         let ended = ground.host.run(words, b"");
         let told = format!("{}{}", ended.stdout, ended.stderr);
         let obeyed = |c: char| {
-            (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            (c.is_control() && !matches!(c, '\n' | '\t'))
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
         assert!(!told.contains(obeyed), "{words:?}: {told:?}");
     }
@@ -366,7 +367,8 @@ fn control(ground: &mut Ground) {
 }
 
 fn attachment_name(ground: &mut Ground) {
-    let names = ["../../run/token", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "con", "\u{0}", "\u{202e}gpj.exe", "-rf", "~"];
+    let names =
+        ["../../run/token", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "con", "\u{0}", "\u{202e}gpj.exe", "-rf", "~"];
     let files: Vec<Value> =
         names.iter().map(|name| json!({"name": name, "data": "aGVsbG8=", "mimeType": "text/plain"})).collect();
     let before = std::fs::read(ground.host.data().join("run/token")).unwrap();
@@ -404,7 +406,8 @@ fn huge_text(ground: &mut Ground) {
 fn mention_flood(ground: &mut Ground) {
     ground.web(&event("first", "room", "!sleep 60s\nslow"));
     wait_for("the turn to begin", || ground.host.states()[0].get("Claimed").map(|_| ()));
-    let lines: Vec<String> = (0..FLOOD).map(|at| event(&format!("m{at}"), "room", "@main @main @main").to_string()).collect();
+    let lines: Vec<String> =
+        (0..FLOOD).map(|at| event(&format!("m{at}"), "room", "@main @main @main").to_string()).collect();
     let ended = ground.host.run(&["inject"], lines.join("\n").as_bytes());
     let outcomes: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let routed = outcomes.iter().filter(|one| one["outcome"] == "routed").count();
