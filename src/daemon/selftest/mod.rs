@@ -7,9 +7,13 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Daemon, Wish, runtime};
+use crate::clock::{self, Clock};
 use crate::config::Paths;
+use crate::engine::commit::{Engine, Submission};
 use crate::model::attack::{ATTACKS, Attack, Stand};
-use crate::model::configure::{RuntimeKind, Settings};
+use crate::model::configure::{Change, Configure, RuntimeKind, Settings};
+use crate::model::entity::Origin;
+use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::runtime::podman;
 use crate::runtime::process::trial::{self, Attempt, Outcome, Place, Who};
@@ -96,8 +100,8 @@ type Found = BTreeMap<&'static str, Result<String, String>>;
 pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
-    // Whatever agents run in, what they must not get at is the same; the hostile one runs where agents do.
-    let wish = Wish { policy: Policy::STANDARD, runtime: Some(RuntimeKind::Process) };
+    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind) };
+    furnish(&paths, kind, settings)?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let daemon = Daemon::start(&paths, wish, tokio.handle())?;
     let served = {
@@ -114,6 +118,20 @@ pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     let report = report?;
     stopped?;
     Ok(report)
+}
+
+/// Has the scratch daemon run agents in the same image.
+fn furnish(paths: &Paths, kind: RuntimeKind, settings: &Settings) -> Result<(), Error> {
+    paths.create()?;
+    let store = super::open_store(paths)?;
+    let clock = Clock::start(store.begin_run()?);
+    let engine = Engine::new(store, Policy::STANDARD, super::groups_path(paths));
+    let settings = Settings { runtime: Some(kind), image: settings.image.clone(), ..Settings::default() };
+    let configure = Configure::new(vec![Change::PutSettings(settings)], Origin::Runtime);
+    let submission = Submission { input: Input::Configure(configure), dry_run: false };
+    let entropy = clock::random().map_err(Error::Entropy)?;
+    let done = engine.commit(&[submission], clock.now(), entropy)?;
+    done.into_iter().try_for_each(|answer| answer.map(drop)).map_err(|error| Error::Trial(error.to_string()))
 }
 
 fn test(scratch: &Scratch<'_>, kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {

@@ -101,7 +101,8 @@ impl<'a> Scratch<'a> {
         let folder = Folder::new(folder)?;
         let env = vec![("SELF_TEST_SECRET".to_owned(), EnvValue::Plain(self.secret.clone()))];
         let env = if folder.as_str() == OTHER { env } else { Vec::new() };
-        let settings = AgentSettings { env, ..AgentSettings::named(folder.as_str().to_owned()) };
+        let network = Network::None;
+        let settings = AgentSettings { env, network, ..AgentSettings::named(folder.as_str().to_owned()) };
         let wiring = WiringSpec {
             agent: folder.clone(),
             engage: Engage::Pattern(".".to_owned()),
