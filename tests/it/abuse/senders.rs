@@ -143,7 +143,7 @@ impl Ground {
     fn serves(&self) {
         let (status, answer) = self.web(&event("honest", "room", "still there?"));
         assert_eq!((status, &answer["outcome"]), (200, &json!("routed")), "{answer}");
-        wait_for("the answer", || self.host.said().iter().any(|said| said == "echo: still there?").then_some(()));
+        wait_for("the answer", || self.host.said().iter().any(|said| said.ends_with("still there?")).then_some(()));
     }
 
     /// Ann, a stranger, writes; the card of the owner, and the buttons on it.
@@ -247,14 +247,16 @@ fn other_channel(ground: &mut Ground) {
 }
 
 fn commands(ground: &mut Ground) {
-    let before = ground.host.done(&["export"], b"");
+    // What the platform calls the chat is all that may change.
+    let exported = |ground: &Ground| ground.host.done(&["export"], b"").replace("name = \"Ann\"\n", "");
+    let before = exported(ground);
     for (id, text) in (1..).zip(["/clear", "/approve ap1", "1", "/config", "/remote-control", "/agents remove main"]) {
         ground.telegram.happens(typed(id, text));
     }
     wait_for("the last one to be seen", || (ground.telegram.unconfirmed().is_empty()).then_some(()));
     wait_for("the question", || (ground.approvals() == [json!("Pending")]).then_some(()));
     ground.is_undecided();
-    assert_eq!(ground.host.done(&["export"], b""), before);
+    assert_eq!(exported(ground), before);
 }
 
 fn foreign_press(ground: &mut Ground) {
@@ -382,7 +384,7 @@ fn attachment_name(ground: &mut Ground) {
     walk(&session.join("files"), &mut found);
     assert!(!found.is_empty());
     for name in found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()) {
-        let safe = !name.starts_with(['.', '-', '~']) && !name.contains(['/', '\\', '\u{202e}', '\u{0}']);
+        let safe = !name.starts_with(['.', '-']) && !name.contains(['/', '\\', '\u{202e}', '\u{0}']);
         assert!(safe, "{name:?}");
     }
     assert_eq!(std::fs::read(ground.host.data().join("run/token")).unwrap(), before);
@@ -447,7 +449,9 @@ fn again(ground: &mut Ground) {
     ground.telegram.happens(typed(8, "more"));
     wait_for("the second one", || (ground.host.rows("held").len() == 2).then_some(()));
     ground.host.wait_settled();
-    assert_eq!(ground.host.rows("messages").len(), 1);
+    // That the channel cannot answer is told as context.
+    let messages = ground.host.rows("messages");
+    assert_eq!(messages.iter().filter(|row| row["value"]["trigger"] == true).count(), 1, "{messages:#?}");
 }
 
 fn same_id(ground: &mut Ground) {
