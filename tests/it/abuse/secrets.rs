@@ -28,20 +28,10 @@ for line in sys.stdin:
     print("a complaint that has", os.environ.get("KEY"), "in it", file=sys.stderr, flush=True)
 "#;
 
-/// The argument lists of all processes of this data directory and its daemon.
-fn command_lines(daemon: i32) -> String {
-    let mut all = String::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<i32>().ok());
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if pid == daemon || parent == Some(daemon) || String::from_utf8_lossy(&line).contains("secret_agent.py") {
-            all.push_str(&String::from_utf8_lossy(&line));
-            all.push('\n');
-        }
-    }
-    all
+/// The argument lists of all processes of this machine.
+fn command_lines() -> Vec<u8> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.flat_map(|entry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default()).collect()
 }
 
 fn clean(what: &str, text: &[u8]) {
@@ -62,16 +52,36 @@ fn files(at: &Path, look: &mut dyn FnMut(&Path)) {
     }
 }
 
-fn configure(host: &Host, telegram: &FakeTelegram, port: u16) {
+/// Where agents run, and with which program.
+enum At {
+    Process,
+    /// In containers of this image, through this socket.
+    Podman(String, String),
+}
+
+fn configure(host: &Host, telegram: &FakeTelegram, (port, at): (u16, &At)) {
     std::fs::write(host.path("secret.txt"), format!("{FILE}\n")).unwrap();
     std::fs::write(host.path("made.txt"), format!("{MADE}\n")).unwrap();
-    std::fs::write(host.path("secret_agent.py"), PROGRAM).unwrap();
-    let program = host.path("secret_agent.py");
+    let (program, runtime) = match at {
+        At::Process => {
+            std::fs::write(host.path("agent.py"), PROGRAM).unwrap();
+            (host.path("agent.py").display().to_string(), "runtime = \"process\"".to_owned())
+        }
+        At::Podman(image, _) => {
+            host.done(&["agents", "add", "has"], b"");
+            for folder in ["has", "hasnot"] {
+                let group = host.data().join("groups").join(folder);
+                std::fs::create_dir_all(&group).unwrap();
+                std::fs::write(group.join("agent.py"), PROGRAM).unwrap();
+            }
+            ("/workspace/group/agent.py".to_owned(), format!("runtime = \"podman\"\nimage = \"{image}\""))
+        }
+    };
     let open = if confine::possible() { "" } else { "unconfined = true\n" };
     let agent = |folder: &str, env: &str| {
         format!(
-            "[[agents]]\nfolder = \"{folder}\"\nprovider = \"command\"\ncommand = [\"python3\", {:?}]\n{open}{env}\n",
-            program.display()
+            "[[agents]]\nfolder = \"{folder}\"\nprovider = \"command\"\nnetwork = \"none\"\n\
+             command = [\"python3\", \"{program}\"]\n{open}{env}\n"
         )
     };
     let env = format!(
@@ -86,7 +96,7 @@ fn configure(host: &Host, telegram: &FakeTelegram, port: u16) {
         )
     };
     host.apply(&format!(
-        "schema = 1\n{}{}[channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n\
+        "schema = 1\n{runtime}\n{}{}[channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n\
          [channels.web]\ntype = \"webhook\"\nsecret = \"env:WEB_SECRET\"\nlisten = \"127.0.0.1:{port}\"\n\
          base_url = \"http://127.0.0.1:9\"\n{}{}",
         agent("has", &env),
@@ -99,13 +109,51 @@ fn configure(host: &Host, telegram: &FakeTelegram, port: u16) {
 
 #[test]
 fn marked_secrets_stay_where_they_belong() {
+    run(&At::Process);
+}
+
+#[test]
+fn also_when_agents_are_in_containers() {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let found = variable("HEARTH_TEST_PODMAN").zip(variable("HEARTH_TEST_IMAGE"));
+    let Some((socket, image)) = found.filter(|(_, image)| image.contains("hearth-agent")) else {
+        eprintln!("SKIPPED: there is no Podman with the agents' image; `.ci/podman.sh cargo test` makes one");
+        return;
+    };
+    run(&At::Podman(image, socket));
+}
+
+/// What Podman shows of a container: the values of its agent's own secrets, which the README says, and of nobody else's.
+fn inspect(host: &Host, socket: &str) {
+    let install = host.rows("meta")[0]["value"]["install"].as_u64().unwrap();
+    let podman = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("podman");
+        let output = command.args(["--url", &format!("unix://{socket}")]).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let listed = podman(&["ps", "--quiet", "--filter", &format!("label=hearth.install={install:016x}")]);
+    let shown: Vec<String> = listed.lines().map(|id| podman(&["inspect", id])).collect();
+    assert_eq!(shown.iter().filter(|shown| shown.contains(KEY)).count(), 1, "only the agent that was given it");
+    for shown in shown {
+        assert!(!shown.contains(TOKEN) && !shown.contains(SECRET), "{shown}");
+        if !shown.contains(KEY) {
+            clean("a container", shown.as_bytes());
+        }
+    }
+}
+
+fn run(at: &At) {
     let telegram = FakeTelegram::start();
     let mut host = Host::new();
     let port = free_port();
     for (name, value) in [("BOT_TOKEN", TOKEN), ("WEB_SECRET", SECRET), ("MARKED", KEY), ("HEARTH_LOG", "debug")] {
         host.env.push((name.to_owned(), value.to_owned()));
     }
-    configure(&host, &telegram, port);
+    if let At::Podman(_, socket) = at {
+        host.runtime = "podman";
+        host.env.push(("CONTAINER_HOST".to_owned(), format!("unix://{socket}")));
+    }
+    configure(&host, &telegram, (port, at));
     telegram.fails("getUpdates", [Fault::Close, Fault::Say(500, "no".to_owned())]);
     telegram.fails("sendMessage", [Fault::Close, Fault::Error(400, "Bad Request", json!({}))]);
     host.start();
@@ -118,8 +166,10 @@ fn marked_secrets_stay_where_they_belong() {
     assert!(said.iter().any(|said| said == r#"[["FILE", "KEY", "MADE"], []]"#), "{said:?}");
     assert!(said.iter().any(|said| said == "[[], []]"), "{said:?}");
     host.wait_settled();
-    let pid = host.daemon().unwrap().pid().as_raw_nonzero().get();
-    clean("a command line", command_lines(pid).as_bytes());
+    clean("a command line", &command_lines());
+    if let At::Podman(_, socket) = at {
+        inspect(&host, socket);
+    }
     // What it wrote is kept when it is gone.
     host.done(&["agents", "restart", "has"], b"");
     let complains = |session: &str| host.run(&["sessions", "show", session], b"").stdout.contains("a complaint");
