@@ -23,8 +23,9 @@ const NOWHERE: &str = "/dev/null";
 
 /// How long a socket may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long a child may take for everything.
-const CHILD: Duration = Duration::from_secs(20);
+/// How long a program may take, and a child for everything; a busy machine takes its time.
+const PROGRAM: Duration = Duration::from_secs(20);
+const CHILD: Duration = Duration::from_secs(180);
 
 /// What is to be tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -203,7 +204,7 @@ fn carry_out(asked: &Asked, attempt: &Attempt) -> io::Result<String> {
         Attempt::Environments(text) => environments(text),
         Attempt::Rights => rights(),
         Attempt::Node(path) => odd::node(path).map(|()| "it was made".to_owned()),
-        Attempt::Run(argv) => finish(&Launch { argv: argv.clone(), env: Vec::new(), without: Vec::new() }, CHILD),
+        Attempt::Run(argv) => finish(&Launch { argv: argv.clone(), env: Vec::new(), without: Vec::new() }, PROGRAM),
         Attempt::Fork(count) => fork(*count),
         Attempt::Fill(bytes) => fill(asked, *bytes),
         Attempt::Put(path, text) => put(path, text),

@@ -231,7 +231,8 @@ impl Seen<'_> {
         let mount = format!("mount -t tmpfs none {place}");
         let mut trials = vec![
             forbidden("setuid", Attempt::Rights),
-            fails("setuid", run(&["su", "-c", "true"])),
+            // Without anything to read it does not wait for a password.
+            fails("setuid", run(&["sh", "-c", "su -c true < /dev/null"])),
             fails("mount", run(&["mount", "-t", "tmpfs", "none", place])),
             fails("mount", run(&["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount])),
             forbidden("device", Attempt::Node(here.join("device"))),

@@ -19,7 +19,7 @@ use crate::runtime::podman::{self, PodmanRuntime};
 use crate::runtime::{Error, Events, Runtime, Spec};
 
 /// How long all attempts together may take, the start of a container on a busy machine included.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Where the report is, below the session's directory.
 const REPORT: &str = "agent/probe.json";
 
