@@ -73,13 +73,13 @@ fn say(id: &str, chat: &str) -> Value {
 }
 
 /// A receiver that shows each message once, and loses as many answers as it is told to after it took what was asked.
-struct Receiver {
+pub(crate) struct Receiver {
     port: u16,
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Receiver {
-    fn start(answers: &'static [&'static str]) -> Self {
+    pub(crate) fn start(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -106,7 +106,7 @@ impl Receiver {
         Self { port, asked }
     }
 
-    fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("base_url = \"http://127.0.0.1:{}\"", self.port)
     }
 

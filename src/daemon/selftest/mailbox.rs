@@ -88,7 +88,8 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     let quiet = scratch.wait(|| Ok(is_quiet(&out)))?;
     let served = scratch.converse(super::scratch::OWN).and_then(|_| scratch.converse(OTHER));
     let after = World::look(scratch)?;
-    for says in &says {
+    let compared = ["foreign-question", "forged-decision", "foreign-task"];
+    for says in says.iter().filter(|says| !compared.contains(&says.name)) {
         note(found, says.name, after.judge(says));
     }
     for (name, result) in before.compare(&after) {
@@ -338,24 +339,25 @@ impl World {
             |same: bool, what: &str| if same { Ok("nothing came of it".to_owned()) } else { Err(what.to_owned()) };
         let states = after.states.get(..self.states.len()) == Some(&self.states);
         let open = after.questions.iter().all(|state| matches!(state, QuestionState::Open));
-        // Where nothing was asked, nothing could be answered.
-        let asked = if after.questions.is_empty() || after.approvals.is_empty() || self.tasks.is_empty() {
-            Err(format!("{:?} {:?} {:?}: nobody was asked", after.questions, after.approvals, self.tasks))
-        } else {
-            Ok(String::new())
-        };
         let undecided = after.approvals.iter().all(|state| {
             matches!(state, ApprovalState::Unsent { .. } | ApprovalState::Pending | ApprovalState::Naming { .. })
         });
         // One message was said to the other agent on purpose.
         let heard = after.other.1 == self.other.1 + 1;
-        vec![
-            (CONTROL, asked),
+        let mut compared = vec![
             ("forged-end", same(states, "a message that was over is not as it was")),
-            ("foreign-question", same(open, "a question was answered")),
-            ("forged-decision", same(undecided, "something was decided")),
-            ("foreign-task", same(after.tasks == self.tasks, "a task is not as it was")),
             ("foreign-agent", same(heard, "the other agent heard it")),
-        ]
+        ];
+        // Where nothing was asked, nothing could be answered.
+        if !after.questions.is_empty() {
+            compared.push(("foreign-question", same(open, "a question was answered")));
+        }
+        if !after.approvals.is_empty() {
+            compared.push(("forged-decision", same(undecided, "something was decided")));
+        }
+        if !self.tasks.is_empty() {
+            compared.push(("foreign-task", same(after.tasks == self.tasks, "a task is not as it was")));
+        }
+        compared
     }
 }

@@ -12,8 +12,8 @@ use crate::channel::event;
 use crate::clock;
 use crate::config::{Paths, env};
 use crate::daemon::runtime::this_program;
-use crate::daemon::{Daemon, guarded};
-use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::daemon::{Daemon, guarded, setup};
+use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::delivery::Outbound;
 use crate::model::entity::{
@@ -68,7 +68,7 @@ impl<'a> Scratch<'a> {
             changes.extend(scratch.agent(folder)?);
         }
         // Somebody has to be there who could decide.
-        let id = UserId::new(ChannelName::new(CHANNEL)?, ForeignId::new("the owner", "owner")?);
+        let id = setup::user(rustix::process::geteuid().as_raw())?;
         let owner = UserSpec { id, name: None, roles: vec![RoleSpec::Owner], member_of: Vec::new() };
         changes.push(Change::PutUser(owner));
         scratch.submit(Input::Configure(Configure::new(changes, Origin::Runtime)))?;

