@@ -144,7 +144,13 @@ pub const ATTACKS: &[Attack] = &[
         ("gets rights from a program with the setuid bit", "no new privileges, no capabilities"),
         BOTH,
     ),
-    attack(RIGHTS, "mount", ("mounts in a user namespace of its own", "nothing is mounted"), BOTH),
+    attack(RIGHTS, "mount", ("mounts something", "nothing is mounted"), BOTH),
+    attack(
+        RIGHTS,
+        "user-namespace",
+        ("mounts in a user namespace of its own", "nothing is mounted"),
+        split(Stand::Held, Stand::Open("it may, and gains no rights outside of it")),
+    ),
     attack(RIGHTS, "device", ("makes a device node", "none is made"), BOTH),
     attack(
         RIGHTS,

@@ -254,6 +254,10 @@ fn connect(address: &str) -> io::Result<String> {
     TcpStream::connect_timeout(&address, ANSWER).map(|_| "somebody answered".to_owned())
 }
 
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
 /// Its own has the text, too, since it was told to look for it.
 fn environments(text: &str) -> io::Result<String> {
     let own = [std::process::id(), std::os::unix::process::parent_id()].map(|id| id.to_string());
@@ -264,7 +268,9 @@ fn environments(text: &str) -> io::Result<String> {
             continue;
         }
         match fs::read(entry.path().join("environ")) {
-            Ok(found) if found.windows(text.len()).any(|part| part == text.as_bytes()) => {
+            // The init of its own container was told what to look for, too.
+            Ok(found) if has(&found, PROBE_VARIABLE) => {}
+            Ok(found) if has(&found, text) => {
                 return Ok(format!("process {name} has it"));
             }
             Ok(_) => {}

@@ -234,9 +234,12 @@ impl Seen<'_> {
             // Without anything to read it does not wait for a password.
             fails("setuid", run(&["sh", "-c", "su -c true < /dev/null"])),
             fails("mount", run(&["mount", "-t", "tmpfs", "none", place])),
-            fails("mount", run(&["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount])),
             forbidden("device", Attempt::Node(here.join("device"))),
         ];
+        if !self.is_contained() {
+            let words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount];
+            trials.push(fails("user-namespace", run(&words)));
+        }
         if able.scopes {
             let pid = i32::try_from(std::process::id()).unwrap_or_default();
             trials.push(forbidden("signal", Attempt::Signal(pid)));
