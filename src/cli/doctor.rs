@@ -11,12 +11,12 @@ mod runtime;
 
 use super::configuration::{self, Configuration};
 use super::out::{self, Tone};
+use super::self_test::{SelfTest, self_test};
 use super::trouble::{FailedStarts, HeldOff};
 use super::{Done, Failure, channels as networks, status, trouble};
 use crate::clock;
 use crate::config::{Paths, env};
 use crate::contracts::home;
-use crate::daemon::selftest;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
@@ -54,7 +54,7 @@ enum Verdict {
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Also let a confined process of a scratch installation try what agents must not be able to do
+    /// Also let a hostile agent of a scratch installation try what agents must not be able to do, in the runtime in use
     #[arg(long)]
     self_test: bool,
 }
@@ -66,22 +66,6 @@ struct Answer {
     /// Only with `--self-test`.
     #[serde(skip_serializing_if = "Option::is_none")]
     self_test: Option<SelfTest>,
-}
-
-#[derive(Debug, Serialize)]
-struct SelfTest {
-    /// Whether agents are confined here.
-    confined: bool,
-    promises: Vec<PromiseJson>,
-    /// What confinement cannot do here.
-    limits: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct PromiseJson {
-    promise: String,
-    held: bool,
-    detail: String,
 }
 
 /// Checks everything; fails if anything is broken.
@@ -96,7 +80,7 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     } else {
         checks.push(clock_sanity(None));
     }
-    let self_test = if args.self_test { Some(self_test()?) } else { None };
+    let self_test = if args.self_test { Some(self_test(paths)?) } else { None };
     let answer = Answer { checks, self_test };
     if json {
         out::json(&answer)?
@@ -104,26 +88,16 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
         print(&answer)?
     }
     let failed = answer.checks.iter().filter(|check| check.result == Verdict::Fail).count();
-    let broken = answer.self_test.iter().flat_map(|test| &test.promises).filter(|promise| !promise.held).count();
+    let broken = answer.self_test.as_ref().map_or(0, SelfTest::broken);
     match (failed, broken) {
         (0, 0) => Ok(()),
-        (0, broken) => {
-            Err(Failure::Failed(format!("{broken} promises do not hold: let no stranger talk to agents here")))
-        }
+        (0, broken) => Err(Failure::Failed(format!("{broken} attacks succeed: let no stranger talk to agents here"))),
         (failed, 0) => Err(Failure::Failed(format!("{failed} checks failed; each says what to do"))),
         (failed, broken) => Err(Failure::Failed(format!(
-            "{failed} checks failed, each says what to do; and {broken} promises do not hold: let no stranger talk to \
+            "{failed} checks failed, each says what to do; and {broken} attacks succeed: let no stranger talk to \
              agents here"
         ))),
     }
-}
-
-/// Runs the self-test; it takes a second or two and touches nothing of this installation.
-fn self_test() -> Result<SelfTest, Failure> {
-    let report = selftest::run()?;
-    let promise = |one: selftest::Promise| PromiseJson { promise: one.promise, held: one.held, detail: one.detail };
-    let promises = report.promises.into_iter().map(promise).collect();
-    Ok(SelfTest { confined: report.confined, promises, limits: report.limits })
 }
 
 fn confinement() -> Check {
@@ -415,13 +389,5 @@ fn print(answer: &Answer) -> Done {
             out::line(&format!("{:21} -> {mend}", ""))?;
         }
     }
-    let Some(test) = &answer.self_test else { return Ok(()) };
-    out::line("")?;
-    for promise in &test.promises {
-        let (tone, word) = if promise.held { (Tone::Good, "held") } else { (Tone::Bad, "BROKEN") };
-        out::toned(tone, &format!("{word:6}"), &format!(" {}", promise.promise))?;
-        out::line(&format!("{:9} {}", "", promise.detail))?;
-    }
-    test.limits.iter().for_each(|limit| out::note(&format!("note: {limit}")));
-    Ok(())
+    answer.self_test.as_ref().map_or(Ok(()), SelfTest::print)
 }

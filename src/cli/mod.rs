@@ -37,6 +37,7 @@ mod progress;
 mod purge;
 mod questions;
 mod rows;
+mod self_test;
 mod serve;
 mod service;
 mod session;

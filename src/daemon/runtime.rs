@@ -83,7 +83,7 @@ fn containers_of(install: &str, events: Events) -> Result<Arc<dyn Runtime>, Erro
     Ok(Arc::new(PodmanRuntime::start(setup, events)?))
 }
 
-fn lookup() -> Lookup {
+pub(super) fn lookup() -> Lookup {
     Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from))
 }
 

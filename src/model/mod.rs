@@ -6,6 +6,7 @@
 pub mod address;
 pub mod agent;
 pub mod approval;
+pub mod attack;
 pub mod card;
 pub mod channel;
 pub mod configure;

@@ -15,10 +15,10 @@ use sha2::Sha256;
 
 use crate::host::{Host, Running, wait_for};
 
-const SECRET: &str = "a secret of both sides";
+pub(crate) const SECRET: &str = "a secret of both sides";
 
 /// A port of this machine that was free a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -42,7 +42,7 @@ fn web(listen: u16, base_url: &str) -> String {
 const CHAT: &str = "[[chats]]\nchannel = \"web\"\nplatform_id = \"room\"\nunknown_senders = \"public\"\n\
                     [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n";
 
-fn sign(secret: &str, stamp: &str, body: &str) -> String {
+pub(crate) fn sign(secret: &str, stamp: &str, body: &str) -> String {
     let mut sum = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     sum.update(format!("{stamp}.{body}").as_bytes());
     let hex: String = sum.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -50,7 +50,7 @@ fn sign(secret: &str, stamp: &str, body: &str) -> String {
 }
 
 /// Asks the web service; none if nobody listens there.
-fn post(port: u16, secret: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+pub(crate) fn post(port: u16, secret: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
     let body = body.to_string();
     let stamp = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -73,13 +73,13 @@ fn say(id: &str, chat: &str) -> Value {
 }
 
 /// A receiver that shows each message once, and loses as many answers as it is told to after it took what was asked.
-struct Receiver {
+pub(crate) struct Receiver {
     port: u16,
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Receiver {
-    fn start(answers: &'static [&'static str]) -> Self {
+    pub(crate) fn start(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -106,7 +106,7 @@ impl Receiver {
         Self { port, asked }
     }
 
-    fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("base_url = \"http://127.0.0.1:{}\"", self.port)
     }
 

@@ -9,6 +9,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
+mod abuse;
 mod again;
 mod agents;
 mod approvals;

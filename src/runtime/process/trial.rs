@@ -1,6 +1,7 @@
-//! A confined process that tries what it should not be able to do: how `hearth doctor --self-test` proves what the
-//! runtime promises.
+//! A hostile agent that tries what it should not be able to do, in the runtime that agents run in: how `hearth doctor
+//! --self-test` proves what the runtime promises.
 
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,30 +9,68 @@ use std::time::Duration;
 use agent_runner::probe::{Asked, PROBE_VARIABLE};
 
 pub use agent_runner::confine::{Support, support};
-pub use agent_runner::probe::{Attempt, Outcome};
+pub use agent_runner::probe::{Attempt, Odd, Outcome, Who};
 
 use super::{ProcessRuntime, Setup};
 use crate::model::entity::EnvValue;
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
-use crate::runtime::{Runtime, Spec};
+use crate::runtime::podman::{self, PodmanRuntime};
+use crate::runtime::{Error, Events, Runtime, Spec};
 
-/// How long all attempts together may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long all attempts together may take, the start of a container on a busy machine included.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Where the report is, below the session's directory.
+const REPORT: &str = "agent/probe.json";
+
+/// Where it is tried.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In a process. Takes over the setup's directory of locks.
+    Process(Box<Setup>),
+    /// In a container, of an installation that has no other ones.
+    Podman(podman::Setup),
+}
+
+impl Place {
+    /// A path below a session's directory, as its agent sees it.
+    #[must_use]
+    pub fn seen(&self, spec: &Spec, below: &str) -> PathBuf {
+        match self {
+            Self::Process(_) => spec.session_dir.join(below),
+            Self::Podman(_) => PathBuf::from("/workspace/session").join(below),
+        }
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        match self {
+            Self::Process(setup) => setup.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            Self::Podman(_) => Vec::new(),
+        }
+    }
+
+    fn start(&self, events: Events) -> Result<Box<dyn Runtime>, Error> {
+        Ok(match self {
+            Self::Process(setup) => Box::new(ProcessRuntime::start(Setup::clone(setup), events)?),
+            Self::Podman(setup) => Box::new(PodmanRuntime::start(setup.clone(), events)?),
+        })
+    }
+}
 
 /// Starts an incarnation whose runner makes attempts instead of working, or has a child of it make them. The outcomes are
-/// in the order of the attempts. Takes over the setup's directory of locks.
+/// in the order of the attempts.
 ///
 /// # Errors
 /// Why there are no outcomes; for an incarnation that was not started the reason that people are told.
-pub fn attempt(setup: Setup, mut spec: Spec, attempts: &[Attempt], by_child: bool) -> Result<Vec<Outcome>, String> {
-    let words = setup.arguments.iter().map(|word| word.to_string_lossy().into_owned());
-    let child = by_child.then(|| words.collect());
-    let report = spec.session_dir.join("agent/probe.json");
-    let asked = Asked { attempts: attempts.to_vec(), report: report.clone(), child };
+pub fn attempt(place: &Place, mut spec: Spec, attempts: &[Attempt], who: Who) -> Result<Vec<Outcome>, String> {
+    let report = spec.session_dir.join(REPORT);
+    // An earlier trial of the same session may have left it.
+    drop(std::fs::remove_file(&report));
+    let asked =
+        Asked { attempts: attempts.to_vec(), report: place.seen(&spec, REPORT), arguments: place.arguments(), who };
     let asked = serde_json::to_string(&asked).map_err(|error| error.to_string())?;
     spec.settings.env.push((PROBE_VARIABLE.to_owned(), EnvValue::Plain(asked)));
-    let (exit, stderr) = run(setup, spec)?;
+    let (exit, stderr) = run(place, spec)?;
     match exit {
         Exit::NotStarted(reason) => Err(reason),
         Exit::Code(0) => {
@@ -40,11 +79,11 @@ pub fn attempt(setup: Setup, mut spec: Spec, attempts: &[Attempt], by_child: boo
             let whole = outcomes.len() == attempts.len();
             if whole { Ok(outcomes) } else { Err("some attempts have no outcome".to_owned()) }
         }
-        other => Err(format!("the confined process ended with {other:?}: {}", stderr.trim())),
+        other => Err(format!("the hostile agent ended with {other:?}: {}", stderr.trim())),
     }
 }
 
-fn run(setup: Setup, spec: Spec) -> Result<(Exit, String), String> {
+fn run(place: &Place, spec: Spec) -> Result<(Exit, String), String> {
     let (ended, end) = channel();
     let ended = Mutex::new(ended);
     let events = move |event| {
@@ -53,9 +92,9 @@ fn run(setup: Setup, spec: Spec) -> Result<(Exit, String), String> {
             drop(ended.send((exit, stderr_tail)));
         }
     };
-    let runtime = ProcessRuntime::start(setup, Arc::new(events)).map_err(|error| error.reason())?;
+    let runtime = place.start(Arc::new(events)).map_err(|error| error.reason())?;
     runtime.ensure(spec);
     let outcome = end.recv_timeout(PATIENCE);
     runtime.shut_down();
-    outcome.map_err(|_| "the confined process did not end in time".to_owned())
+    outcome.map_err(|_| "the hostile agent did not end in time".to_owned())
 }

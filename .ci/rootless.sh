@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs the tests of Podman without root: as the user hearth-test, with a Podman of their own and a small image, where root
+# can make all that. Where it cannot, says what is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+without() {
+    echo "NO ROOTLESS PODMAN: $1; these tests are skipped" >&2
+    exit 0
+}
+
+[ "$(uname -s)" = Linux ] || without "this is not Linux"
+[ "$(id -u)" -eq 0 ] || without "only root can make the user that they need"
+[ "$(cat /proc/sys/user/max_user_namespaces 2>/dev/null || echo 0)" -gt 0 ] || without "there are no user namespaces"
+[ "$(cat /proc/sys/kernel/unprivileged_userns_clone 2>/dev/null || echo 1)" != 0 ] ||
+    without "kernel.unprivileged_userns_clone is 0"
+
+cargo runner
+binary=$(cargo test -p hearth --test it --no-run --message-format=json |
+    sed -n 's/.*"executable":"\([^"]*\/it-[^"]*\)".*/\1/p' | tail -1)
+place=$PWD/target/podman-rootless
+rm -rf "$place"
+mkdir -p "$place"
+# Somebody else has to get at the tests and at where they are carried out.
+below=$place
+while [ "$below" != / ]; do
+    [ $((0$(stat -c %a "$below") & 1)) -ne 0 ] || without "$below is closed to others"
+    below=$(dirname "$below")
+done
+tests/podman.sh --rootless "$place" -- "$binary" abuse::rootless --nocapture --test-threads=1

@@ -1,0 +1,116 @@
+//! `hearth doctor --self-test`: a hostile agent in the runtime in use tries the list of attacks, and what came of each.
+
+use serde::Serialize;
+
+use super::out::{self, Tone};
+use super::{Done, Failure, status};
+use crate::config::Paths;
+use crate::daemon::rehearse;
+use crate::daemon::selftest::{self, Finding, Verdict};
+use crate::model::configure::{RuntimeKind, Settings};
+use crate::state::{self, Reader};
+
+/// The answer, as programs read it.
+#[derive(Debug, Serialize)]
+pub(super) struct SelfTest {
+    /// Where it was tried.
+    runtime: String,
+    /// Whether agents are held there.
+    confined: bool,
+    attacks: Vec<AttackJson>,
+    /// What is not as it could be here.
+    limits: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct AttackJson {
+    attack: &'static str,
+    about: &'static str,
+    tries: &'static str,
+    holds: &'static str,
+    /// `held`, `not_held`, `not_tried` or `not_promised`.
+    result: &'static str,
+    detail: String,
+}
+
+/// Makes the test; it takes some seconds and touches nothing of this installation.
+pub(super) fn self_test(paths: &Paths) -> Result<SelfTest, Failure> {
+    let settings = settings(paths);
+    let report = selftest::run(in_use(paths, &settings)?, &settings)?;
+    let shown = |finding: Finding| {
+        let Finding { attack, result, detail } = finding;
+        AttackJson {
+            attack: attack.name,
+            about: attack.about,
+            tries: attack.tries,
+            holds: attack.holds,
+            result: word(result).0,
+            detail,
+        }
+    };
+    let attacks = report.findings.into_iter().map(shown).collect();
+    Ok(SelfTest { runtime: report.runtime, confined: report.confined, attacks, limits: report.limits })
+}
+
+impl SelfTest {
+    /// Attacks that succeeded.
+    pub(super) fn broken(&self) -> usize {
+        self.attacks.iter().filter(|attack| attack.result == word(Verdict::NotHeld).0).count()
+    }
+
+    /// For people: each attack with what came of it, and details of what is not as it should be.
+    pub(super) fn print(&self) -> Done {
+        out::line("")?;
+        out::line(&format!("self-test in {}", self.runtime))?;
+        let mut heading = "";
+        for attack in &self.attacks {
+            if attack.about != heading {
+                heading = attack.about;
+                out::line(heading)?;
+            }
+            let (tone, shown) = tone(attack.result);
+            out::toned(tone, &format!("{shown:12}"), &format!(" {:20} it {}", attack.attack, attack.tries))?;
+            if tone != Tone::Good {
+                out::line(&format!("{:13}{}", "", attack.detail))?;
+            }
+        }
+        self.limits.iter().for_each(|limit| out::note(&format!("note: {limit}")));
+        Ok(())
+    }
+}
+
+/// For programs and for people.
+const fn word(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Held => ("held", "held"),
+        Verdict::NotHeld => ("not_held", "NOT HELD"),
+        Verdict::NotTried => ("not_tried", "not tried"),
+        Verdict::NotPromised => ("not_promised", "not promised"),
+    }
+}
+
+fn tone(result: &str) -> (Tone, &'static str) {
+    let all = [
+        (Verdict::Held, Tone::Good),
+        (Verdict::NotTried, Tone::Warning),
+        (Verdict::NotPromised, Tone::Warning),
+        (Verdict::NotHeld, Tone::Bad),
+    ];
+    let known = all.into_iter().find(|(verdict, _)| word(*verdict).0 == result);
+    known.map_or((Tone::Bad, "NOT HELD"), |(verdict, tone)| (tone, word(verdict).1))
+}
+
+/// Where there is no store, what holds without one.
+fn settings(paths: &Paths) -> Settings {
+    let read = |reader: Reader| reader.read(|db, txn| Ok::<_, state::Error>(db.settings.get(txn, &())?));
+    Reader::open(paths.data()).and_then(read).ok().flatten().unwrap_or_default()
+}
+
+/// Where the daemon that runs has agents run, or one that started now would.
+fn in_use(paths: &Paths, settings: &Settings) -> Result<RuntimeKind, Failure> {
+    match status::ask(paths).ok().flatten() {
+        Some(daemon) if daemon.runtime == RuntimeKind::Podman.as_str() => Ok(RuntimeKind::Podman),
+        Some(_) => Ok(RuntimeKind::Process),
+        None => Ok(rehearse(settings).map_err(|error| Failure::Failed(error.to_string()))?.0),
+    }
+}

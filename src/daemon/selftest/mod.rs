@@ -1,0 +1,298 @@
+//! Proves what the runtime in use promises: a scratch daemon with store, token and socket, two agents with conversations,
+//! and a hostile process in the place of one of them that tries the list of attacks. Nothing of the user's own data
+//! directory is touched.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::{Daemon, Wish, runtime};
+use crate::clock::{self, Clock};
+use crate::config::Paths;
+use crate::engine::commit::{Engine, Submission};
+use crate::model::attack::{ATTACKS, Attack, Stand};
+use crate::model::configure::{Change, Configure, RuntimeKind, Settings};
+use crate::model::entity::Origin;
+use crate::model::input::Input;
+use crate::model::policy::Policy;
+use crate::runtime::podman;
+use crate::runtime::process::trial::{self, Attempt, Outcome, Place, Who};
+use crate::socket::server::{self, Serving};
+use scratch::Scratch;
+
+mod mailbox;
+mod scratch;
+mod trials;
+
+/// What came of the test.
+#[derive(Debug)]
+pub struct Report {
+    /// The runtime it was made in, in words.
+    pub runtime: String,
+    /// Whether agents are held there: by confinement, or by their container.
+    pub confined: bool,
+    /// What was tried by agents, in the order of the list.
+    pub findings: Vec<Finding>,
+    /// What is not as it could be on this system.
+    pub limits: Vec<String>,
+}
+
+/// What came of one attack.
+#[derive(Debug)]
+pub struct Finding {
+    /// Which.
+    pub attack: &'static Attack,
+    /// What came of it.
+    pub result: Verdict,
+    /// What was tried and what came of it, or why nothing was.
+    pub detail: String,
+}
+
+/// What came of an attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was tried in vain.
+    Held,
+    /// It succeeded, though it must not.
+    NotHeld,
+    /// Nobody tried.
+    NotTried,
+    /// Nobody tried, because it would succeed: nothing is promised.
+    NotPromised,
+}
+
+/// Why the test could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The scratch daemon.
+    #[error("the scratch daemon cannot be started: {0}")]
+    Daemon(#[from] super::Error),
+    /// Its directory.
+    #[error(transparent)]
+    Place(#[from] crate::config::BadPlace),
+    /// A file of the test.
+    #[error("the scratch directory: {0}")]
+    Io(#[from] io::Error),
+    /// Its store.
+    #[error("the scratch store: {0}")]
+    State(#[from] crate::state::Error),
+    /// A name of the test's own.
+    #[error(transparent)]
+    Folder(#[from] crate::model::entity::BadFolder),
+    /// A name of the test's own.
+    #[error(transparent)]
+    Name(#[from] crate::model::address::BadName),
+    /// A number of the system's.
+    #[error("the system gives no random numbers: {0}")]
+    Entropy(io::Error),
+    /// The hostile agent.
+    #[error("the self-test could not be made: {0}")]
+    Trial(String),
+}
+
+/// What is found out of one attack: `Err` says what went wrong.
+type Found = BTreeMap<&'static str, Result<String, String>>;
+
+/// Makes the test where these settings, or the daemon that runs, have agents run; it takes some seconds.
+///
+/// # Errors
+/// [`Error`] if it cannot be made, which proves nothing either way.
+pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
+    let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
+    let paths = Paths::find(Some(&directory.path().join("data")))?;
+    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind) };
+    furnish(&paths, kind, settings)?;
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let daemon = Daemon::start(&paths, wish, tokio.handle())?;
+    let served = {
+        let _inside = tokio.enter();
+        server::bind(paths.socket()).map(|listener| Serving::start(listener, Arc::clone(&daemon)))
+    };
+    let report = served.map_err(Error::Io).and_then(|serving| {
+        let report = Scratch::make(&daemon, tokio.handle()).and_then(|scratch| test(&scratch, kind, settings));
+        tokio.block_on(serving.close());
+        report
+    });
+    let stopped = daemon.shut_down();
+    drop(std::fs::remove_file(paths.socket()));
+    let report = report?;
+    stopped?;
+    Ok(report)
+}
+
+/// Has the scratch daemon run agents in the same image.
+fn furnish(paths: &Paths, kind: RuntimeKind, settings: &Settings) -> Result<(), Error> {
+    paths.create()?;
+    let store = super::open_store(paths)?;
+    let clock = Clock::start(store.begin_run()?);
+    let engine = Engine::new(store, Policy::STANDARD, super::groups_path(paths));
+    let settings = Settings { runtime: Some(kind), image: settings.image.clone(), ..Settings::default() };
+    let configure = Configure::new(vec![Change::PutSettings(settings)], Origin::Runtime);
+    let submission = Submission { input: Input::Configure(configure), dry_run: false };
+    let entropy = clock::random().map_err(Error::Entropy)?;
+    let done = engine.commit(&[submission], clock.now(), entropy)?;
+    done.into_iter().try_for_each(|answer| answer.map(drop)).map_err(|error| Error::Trial(error.to_string()))
+}
+
+fn test(scratch: &Scratch<'_>, kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
+    match kind {
+        RuntimeKind::Process => in_process(scratch),
+        RuntimeKind::Podman => in_container(scratch, settings),
+    }
+}
+
+fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
+    let mut found = Found::new();
+    found.insert("unconfined", trials::unconfined(scratch)?);
+    let support = match trial::support() {
+        Ok(support) => support,
+        Err(why) => {
+            let reason = format!("nothing confines agents here: {why}");
+            let untried = |_: &Attack| (Verdict::NotTried, reason.clone());
+            let findings = findings(RuntimeKind::Process, &found, untried);
+            let limits = vec![why.to_string()];
+            return Ok(Report { runtime: "process".to_owned(), confined: false, findings, limits });
+        }
+    };
+    let place = Place::Process(Box::new(scratch.setup()?));
+    let able = trials::Able { scopes: support.scopes, sockets: support.sockets, limits: Vec::new() };
+    try_all(scratch, &place, (&scratch.spec(), &able), &mut found)?;
+    let findings = findings(RuntimeKind::Process, &found, |attack| lacking(attack, RuntimeKind::Process));
+    let mut limits = vec!["the network is open to agents".to_owned()];
+    if !support.scopes {
+        limits.push("agents can send signals to other processes of this user: Linux 6.12 prevents it".to_owned());
+    }
+    if !support.sockets {
+        let what = "agents can connect to Unix sockets of other programs of this user (systemd, D-Bus, Docker), and some \
+                    of those run programs outside of the confinement for them: Linux 7.1 prevents it";
+        limits.push(what.to_owned());
+    }
+    Ok(Report { runtime: "process".to_owned(), confined: true, findings, limits })
+}
+
+fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Error> {
+    let lookup = runtime::lookup();
+    let usable = podman::probe(&lookup).map_err(|error| Error::Trial(error.to_string()))?;
+    let install = format!("selftest{:x}", std::process::id());
+    let place = Place::Podman(podman::Setup { install, lookup });
+    let spec = scratch.contained(settings.image.clone());
+    let limits = ["memory", "pids"].into_iter().filter(|limit| !usable.unlimited.contains(limit)).collect();
+    let able = trials::Able { scopes: true, sockets: true, limits };
+    let mut found = Found::new();
+    try_all(scratch, &place, (&spec, &able), &mut found)?;
+    let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
+    let limits = usable.unlimited.iter().map(|what| format!("Podman cannot limit {what} of containers here")).collect();
+    Ok(Report { runtime: usable.to_string(), confined: true, findings, limits })
+}
+
+/// Everything twice, by the agent itself and by a child of it; what is put into the mailbox once.
+fn try_all(
+    scratch: &Scratch<'_>,
+    place: &Place,
+    (spec, able): (&crate::runtime::Spec, &trials::Able),
+    found: &mut Found,
+) -> Result<(), Error> {
+    let trials = trials::all(scratch, place, spec, able)?;
+    let attempts: Vec<Attempt> = trials.iter().map(|trial| trial.attempt.clone()).collect();
+    for (incarnation, who, words) in [(1, Who::Itself, "the agent"), (2, Who::Child, "a child of it")] {
+        let spec = crate::runtime::Spec { incarnation, ..spec.clone() };
+        let outcomes = trial::attempt(place, spec, &attempts, who).map_err(Error::Trial)?;
+        for (trial, outcome) in trials.iter().zip(&outcomes) {
+            note(found, trial.name, judge(place, trial, outcome, words));
+        }
+    }
+    let spec = crate::runtime::Spec { incarnation: 3, ..spec.clone() };
+    mailbox::try_all(scratch, place, &spec, found)?;
+    match found.remove(trials::CONTROL) {
+        Some(Err(detail)) => {
+            Err(Error::Trial(format!("the hostile agent cannot do what it may, which proves nothing: {detail}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One that succeeded counts, whatever else was tried.
+fn note(found: &mut Found, name: &'static str, result: Result<String, String>) {
+    match found.get(name) {
+        Some(Err(_)) => {}
+        _ => drop(found.insert(name, result)),
+    }
+}
+
+fn judge(place: &Place, trial: &trials::Trial, outcome: &Outcome, who: &str) -> Result<String, String> {
+    // Where only what is given is there, the rest is not forbidden but missing.
+    let away = outcome.forbidden || (outcome.absent && matches!(place, Place::Podman(_)));
+    let held = match trial.expected {
+        trials::Expected::Forbidden => away,
+        trials::Expected::Fails => !outcome.done,
+        trials::Expected::Done => outcome.done,
+        trials::Expected::TurnedAway => away || outcome.detail.contains(r#""is":"refused""#),
+        trials::Expected::Unreachable => outcome.detail.contains("unreachable"),
+    };
+    let detail = format!("{} by {who}: {}", trial.words(), outcome.detail);
+    if held { Ok(detail) } else { Err(detail) }
+}
+
+/// Why an attack was not tried that could have been.
+fn lacking(attack: &Attack, kind: RuntimeKind) -> (Verdict, String) {
+    match (attack.stand(kind), attack.name) {
+        (Stand::Open(why), _) => (Verdict::NotPromised, why.to_owned()),
+        (Stand::With(needed), _) => (Verdict::NotPromised, format!("that needs {needed}")),
+        (Stand::Held, "network-host") => (Verdict::NotTried, "there is no other machine to try it with".to_owned()),
+        (Stand::Held, "unconfined") => (Verdict::NotTried, "the container holds whatever is in it".to_owned()),
+        (Stand::Held, _) => (Verdict::NotTried, "there is nothing here to try it with".to_owned()),
+    }
+}
+
+fn findings(kind: RuntimeKind, found: &Found, untried: impl Fn(&Attack) -> (Verdict, String)) -> Vec<Finding> {
+    let by_agents = ATTACKS.iter().filter(|attack| attack.is_by_agent());
+    let finding = |attack: &'static Attack| {
+        let (result, detail) = match (found.get(attack.name), attack.stand(kind)) {
+            (Some(Ok(detail)), _) => (Verdict::Held, detail.clone()),
+            (Some(Err(detail)), _) => (Verdict::NotHeld, detail.clone()),
+            (None, _) => untried(attack),
+        };
+        Finding { attack, result, detail }
+    };
+    by_agents.map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::process::tests::setup;
+
+    fn outcome(done: bool, forbidden: bool, absent: bool) -> Outcome {
+        Outcome { done, forbidden, absent, detail: String::new() }
+    }
+
+    #[test]
+    fn an_attempt_that_fails_for_another_reason_proves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = Place::Process(Box::new(setup(directory.path(), "sh", "")));
+        let podman = Place::Podman(podman::Setup { install: "x".to_owned(), lookup: Arc::new(|_| None) });
+        let trial = trials::Trial::new("store-read", Attempt::Read("/nonexistent".into()), trials::Expected::Forbidden);
+        for (place, outcome, held) in [
+            (&process, outcome(false, true, false), true),
+            (&process, outcome(false, false, true), false),
+            (&podman, outcome(false, false, true), true),
+            (&podman, outcome(false, false, false), false),
+            (&podman, outcome(true, false, false), false),
+        ] {
+            assert_eq!(judge(place, &trial, &outcome, "x").is_ok(), held, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn what_went_wrong_once_stays_wrong() {
+        let mut found = Found::new();
+        for result in [Ok(String::new()), Err("read".to_owned()), Ok(String::new())] {
+            note(&mut found, "store-read", result);
+        }
+        let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
+        assert_eq!((findings[0].result, findings[0].detail.as_str()), (Verdict::NotHeld, "read"));
+        assert_eq!(findings[1].result, Verdict::NotTried);
+        let disk = findings.iter().find(|finding| finding.attack.name == "disk").unwrap();
+        assert_eq!(disk.result, Verdict::NotPromised);
+    }
+}

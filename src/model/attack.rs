@@ -1,0 +1,355 @@
+//! What hostile agents and hostile senders try, and what must hold: one list, from which `hearth doctor --self-test`, the
+//! tests and the README's section on security are made.
+
+use super::configure::RuntimeKind;
+
+/// One thing that somebody tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attack {
+    /// Name for programs and tests; never changes its meaning.
+    pub name: &'static str,
+    /// What it is about, the heading it stands under.
+    pub about: &'static str,
+    /// What is tried, to be read after "it".
+    pub tries: &'static str,
+    /// What must hold.
+    pub holds: &'static str,
+    /// Who tries it, and whether it is promised to hold.
+    pub by: By,
+}
+
+/// Who tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// An agent that somebody else took over, from inside of the runtime it runs in.
+    Agent {
+        /// In a confined process.
+        process: Stand,
+        /// In a container.
+        podman: Stand,
+    },
+    /// Somebody who writes to Hearth through a channel.
+    Sender,
+}
+
+/// Whether something is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stand {
+    /// It holds.
+    Held,
+    /// It holds with this, and else not.
+    With(&'static str),
+    /// It does not hold; what can be done instead.
+    Open(&'static str),
+}
+
+impl Attack {
+    /// What is promised of it in a runtime; nothing of it depends on the runtime if a sender tries it.
+    #[must_use]
+    pub const fn stand(&self, runtime: RuntimeKind) -> Stand {
+        match (self.by, runtime) {
+            (By::Agent { process, .. }, RuntimeKind::Process) => process,
+            (By::Agent { podman, .. }, RuntimeKind::Podman) => podman,
+            (By::Sender, _) => Stand::Held,
+        }
+    }
+
+    /// Whether an agent tries it.
+    #[must_use]
+    pub const fn is_by_agent(&self) -> bool {
+        matches!(self.by, By::Agent { .. })
+    }
+}
+
+const BOTH: By = By::Agent { process: Stand::Held, podman: Stand::Held };
+
+const fn split(process: Stand, podman: Stand) -> By {
+    By::Agent { process, podman }
+}
+
+const fn attack(
+    about: &'static str,
+    name: &'static str,
+    (tries, holds): (&'static str, &'static str),
+    by: By,
+) -> Attack {
+    Attack { name, about, tries, holds, by }
+}
+
+const FILES: &str = "Files";
+const SECRETS: &str = "Secrets and sockets";
+const RIGHTS: &str = "Rights";
+const NETWORK: &str = "Network";
+const FLOODS: &str = "Floods";
+const MAILBOX: &str = "Mailbox";
+const IDENTITY: &str = "Identity";
+const CARDS: &str = "Cards";
+const TEXTS: &str = "Texts and files";
+const ENTRANCES: &str = "Entrances";
+
+/// The list. Agents first, then senders.
+pub const ATTACKS: &[Attack] = &[
+    attack(FILES, "store-read", ("reads the store", "no byte of it"), BOTH),
+    attack(FILES, "store-change", ("changes the store, or the data directory", "nothing changes"), BOTH),
+    attack(FILES, "session-read", ("reads another session's mailbox", "no byte of it"), BOTH),
+    attack(FILES, "session-change", ("writes into another session's mailbox", "nothing changes"), BOTH),
+    attack(FILES, "agent-read", ("reads another agent's folder or home", "no byte of it"), BOTH),
+    attack(FILES, "agent-change", ("writes into another agent's folder or home", "nothing changes"), BOTH),
+    attack(FILES, "host-half", ("changes what the host tells it", "its half of the mailbox is read-only"), BOTH),
+    attack(FILES, "own-folder", ("changes its folder although it is `untrusted`", "the folder is read-only"), BOTH),
+    attack(FILES, "programs", ("changes the programs it runs", "the system, or its image, is read-only"), BOTH),
+    attack(FILES, "home", ("reads the home of whoever runs Hearth", "no byte of it"), BOTH),
+    attack(
+        FILES,
+        "passwords",
+        ("reads the machine's passwords, /etc/shadow", "no byte of it"),
+        split(Stand::Open("what your user may read in /etc; with root that is all of it"), Stand::Held),
+    ),
+    attack(FILES, "temporary", ("looks into the machine's /tmp", "no name of it"), BOTH),
+    attack(FILES, "symbolic-link", ("reads through a symbolic link it made", "links lead nowhere else"), BOTH),
+    attack(FILES, "hard-link", ("reads through a hard link it made", "none can be made"), BOTH),
+    attack(FILES, "move", ("moves somebody else's file into its folder", "nothing moves"), BOTH),
+    attack(FILES, "dots", ("leaves its folder by `..`", "there is nothing to read"), BOTH),
+    attack(FILES, "processes", ("gets at files through /proc", "it leads nowhere else"), BOTH),
+    attack(FILES, "terminal", ("uses the user's terminals", "none can be opened"), BOTH),
+    attack(SECRETS, "token", ("reads the token of the daemon's socket", "no byte of it"), BOTH),
+    attack(
+        SECRETS,
+        "daemon-socket",
+        ("commands the daemon through its socket", "nobody is answered without the token"),
+        BOTH,
+    ),
+    attack(SECRETS, "daemon-memory", ("reads environment or memory of the daemon", "neither can be read"), BOTH),
+    attack(
+        SECRETS,
+        "other-environment",
+        ("reads secrets of another agent in its environment", "it cannot be read"),
+        BOTH,
+    ),
+    attack(
+        SECRETS,
+        "other-sockets",
+        ("has Podman, systemd or D-Bus start something for it", "their sockets cannot be reached"),
+        split(Stand::With("Linux 7.1"), Stand::Held),
+    ),
+    attack(
+        SECRETS,
+        "abstract-sockets",
+        ("reaches an abstract socket of another program", "nobody answers"),
+        split(Stand::With("Linux 6.12"), Stand::Held),
+    ),
+    attack(
+        RIGHTS,
+        "setuid",
+        ("gets rights from a program with the setuid bit", "no new privileges, no capabilities"),
+        BOTH,
+    ),
+    attack(RIGHTS, "mount", ("mounts something", "nothing is mounted"), BOTH),
+    attack(
+        RIGHTS,
+        "user-namespace",
+        ("mounts in a user namespace of its own", "nothing is mounted"),
+        split(Stand::Held, Stand::Open("it may, and gains no rights outside of it")),
+    ),
+    attack(RIGHTS, "device", ("makes a device node", "none is made"), BOTH),
+    attack(
+        RIGHTS,
+        "signal",
+        ("ends the daemon by a signal", "it cannot be signalled"),
+        split(Stand::With("Linux 6.12"), Stand::Held),
+    ),
+    attack(
+        RIGHTS,
+        "unconfined",
+        ("is a `command` or `claude` where nothing can confine it", "it does not start unless it is `unconfined`"),
+        split(Stand::Held, Stand::Held),
+    ),
+    attack(
+        NETWORK,
+        "network-none",
+        ("reaches this machine with `network = \"none\"`", "nobody answers"),
+        split(Stand::Open("a process reaches every network"), Stand::Held),
+    ),
+    attack(
+        NETWORK,
+        "network-host",
+        ("reaches other machines with `network = \"host\"`", "there is no way"),
+        split(Stand::Open("a process reaches every network"), Stand::Held),
+    ),
+    attack(
+        NETWORK,
+        "network-open",
+        ("reaches services of this machine, or other agents, with `network = \"open\"`", "there is no way"),
+        split(
+            Stand::Open("a process reaches every network"),
+            Stand::Open("`open` is open; without root, and with `host`, the loopback address is reached, too"),
+        ),
+    ),
+    attack(
+        FLOODS,
+        "fork-bomb",
+        ("starts processes without end", "its limit ends it, 512 unless configured"),
+        split(
+            Stand::Open("as many as your user may have"),
+            Stand::With("control groups, which Podman without root has only if they are delegated"),
+        ),
+    ),
+    attack(
+        FLOODS,
+        "memory",
+        ("uses all memory", "its limit ends it, 2 GiB unless configured"),
+        split(
+            Stand::Open("as much as the machine has"),
+            Stand::With("control groups, which Podman without root has only if they are delegated"),
+        ),
+    ),
+    attack(
+        FLOODS,
+        "disk",
+        ("fills the disk", "there is a limit"),
+        split(
+            Stand::Open(
+                "nothing bounds its folder, its home and its mailbox; Hearth refuses new work before the store suffers",
+            ),
+            Stand::Open(
+                "nothing bounds its folder, its `.claude` and its mailbox; Hearth refuses new work before the store suffers",
+            ),
+        ),
+    ),
+    attack(FLOODS, "many-files", ("puts 10,000 files into its outbox", "others are served, and the files go"), BOTH),
+    attack(FLOODS, "huge-file", ("says a file of one gigabyte", "it is not read"), BOTH),
+    attack(FLOODS, "deep-tree", ("leaves directories 1,000 deep in its outbox", "they do no harm"), BOTH),
+    attack(MAILBOX, "higher-incarnation", ("speaks as an incarnation to come", "what it says is refused"), BOTH),
+    attack(MAILBOX, "predecessor", ("speaks as an incarnation that is over", "what it says is refused"), BOTH),
+    attack(MAILBOX, "forged-end", ("ends messages that are not its own", "no message ends"), BOTH),
+    attack(MAILBOX, "number-jump", ("uses up the numbers of its session", "the number is refused"), BOTH),
+    attack(MAILBOX, "foreign-chat", ("writes to a chat it was not given", "nothing arrives there"), BOTH),
+    attack(MAILBOX, "foreign-agent", ("writes to an agent it was not given", "nothing arrives there"), BOTH),
+    attack(MAILBOX, "foreign-message", ("edits what another session said", "it stays as it was"), BOTH),
+    attack(
+        MAILBOX,
+        "foreign-question",
+        ("answers its own question, or one of another agent", "only people answer"),
+        BOTH,
+    ),
+    attack(MAILBOX, "forged-decision", ("approves what it asked for itself", "only people decide"), BOTH),
+    attack(MAILBOX, "foreign-task", ("cancels a task of another agent", "the task stays"), BOTH),
+    attack(
+        MAILBOX,
+        "linked-answer",
+        ("puts a link to a file of the host into its outbox", "the host never follows it"),
+        BOTH,
+    ),
+    attack(MAILBOX, "linked-file", ("sends a link to a file of the host", "no byte of it is sent"), BOTH),
+    attack(
+        MAILBOX,
+        "race",
+        ("exchanges a directory for a link while the host looks", "nothing is read or removed behind it"),
+        BOTH,
+    ),
+    attack(
+        MAILBOX,
+        "linked-directory",
+        ("puts a link in the place of a directory of its mailbox", "nothing is read or removed behind it"),
+        BOTH,
+    ),
+    attack(MAILBOX, "second-name", ("says a file that has a second name", "it is not read"), BOTH),
+    attack(MAILBOX, "pipe", ("puts a pipe into its outbox", "the host does not wait for it"), BOTH),
+    attack(MAILBOX, "file-name", ("sends a file called `../../token`", "no byte of it is sent"), BOTH),
+    attack(MAILBOX, "nonsense", ("says what is no JSON, or nested without end", "it is refused"), BOTH),
+    attack(IDENTITY, "name", ("calls itself like the owner", "names identify nobody: it stays a stranger"), By::Sender),
+    attack(
+        IDENTITY,
+        "namespace",
+        ("gives another channel's id as its own", "ids count in their own channel only"),
+        By::Sender,
+    ),
+    attack(IDENTITY, "agent-namespace", ("speaks as an agent", "the event is refused"), By::Sender),
+    attack(
+        IDENTITY,
+        "other-channel",
+        ("speaks for another channel through a webhook", "the event is refused"),
+        By::Sender,
+    ),
+    attack(
+        IDENTITY,
+        "commands",
+        ("gives commands as a stranger", "it is held or dropped like any message"),
+        By::Sender,
+    ),
+    attack(CARDS, "foreign-press", ("presses a button that is not for it", "nothing is decided"), By::Sender),
+    attack(CARDS, "invented-press", ("presses a button that nobody made", "nothing is decided"), By::Sender),
+    attack(CARDS, "replayed-press", ("presses a button again after the decision", "the decision stands"), By::Sender),
+    attack(CARDS, "old-press", ("presses a button of a card whose question is over", "nothing is decided"), By::Sender),
+    attack(TEXTS, "element", ("closes the element its words stand in", "its words stay within it"), By::Sender),
+    attack(
+        TEXTS,
+        "control",
+        ("sends control characters and changes of direction", "no terminal obeys them"),
+        By::Sender,
+    ),
+    attack(
+        TEXTS,
+        "attachment-name",
+        ("names a file `../../token`, or like a device", "files have safe names"),
+        By::Sender,
+    ),
+    attack(TEXTS, "huge-text", ("sends ten megabytes", "the event is refused with its reason"), By::Sender),
+    attack(
+        TEXTS,
+        "mention-flood",
+        ("mentions an agent again and again", "what is beyond the limit is dropped with its reason"),
+        By::Sender,
+    ),
+    attack(TEXTS, "nested", ("sends JSON nested without end", "the event is refused with its reason"), By::Sender),
+    attack(ENTRANCES, "again", ("sends the same message again", "it changes nothing the second time"), By::Sender),
+    attack(ENTRANCES, "same-id", ("sends other words under an id that was used", "the first words stand"), By::Sender),
+    attack(
+        ENTRANCES,
+        "unsigned",
+        ("asks a webhook without a signature, or with a wrong one", "nothing is read"),
+        By::Sender,
+    ),
+    attack(ENTRANCES, "old-stamp", ("asks a webhook with what was signed long ago", "nothing is read"), By::Sender),
+    attack(ENTRANCES, "changed-body", ("changes what was signed", "nothing is read"), By::Sender),
+    attack(
+        ENTRANCES,
+        "slow",
+        (
+            "asks a webhook so slowly that it never ends",
+            "it is cut off after a minute, and a hundred of it hinder nobody",
+        ),
+        By::Sender,
+    ),
+    attack(
+        ENTRANCES,
+        "no-token",
+        ("commands the daemon through its socket without the token", "it is turned away"),
+        By::Sender,
+    ),
+    attack(
+        ENTRANCES,
+        "endless-line",
+        ("sends a line without end to the socket", "it is cut off, others are served"),
+        By::Sender,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_used_once_and_agents_come_first() {
+        let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
+        assert_eq!(names.len(), ATTACKS.len());
+        let plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        assert!(names.iter().all(plain), "{names:?}");
+        assert!(ATTACKS.is_sorted_by_key(|attack| !attack.is_by_agent()));
+        let headings: Vec<_> = ATTACKS.iter().map(|attack| attack.about).collect();
+        let together = headings.chunk_by(|one, next| one == next).count();
+        assert_eq!(together, headings.iter().collect::<BTreeSet<_>>().len(), "each heading stands once");
+    }
+}

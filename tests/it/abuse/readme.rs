@@ -1,0 +1,67 @@
+//! The README's tables of attacks are made from the list: what is not on it is not promised. With
+//! `HEARTH_UPDATE_README=1` the test writes them.
+
+use std::path::Path;
+
+use hearth::model::attack::{ATTACKS, Attack, By, Stand};
+
+const BEGIN: &str = "<!-- attacks: made from src/model/attack.rs -->\n";
+const END: &str = "<!-- end of attacks -->";
+
+fn cell(stand: Stand) -> String {
+    match stand {
+        Stand::Held => "held".to_owned(),
+        Stand::With(what) => format!("held with {what}"),
+        Stand::Open(why) => format!("**not held**: {why}"),
+    }
+}
+
+fn agent_rows(text: &mut String, attack: &Attack, (process, podman): (Stand, Stand)) {
+    let Attack { name, tries, holds, .. } = attack;
+    let (process, podman) = (cell(process), cell(podman));
+    text.push_str(&format!("| {tries} | {holds} | {process} | {podman} | `{name}` |\n"));
+}
+
+fn tables() -> String {
+    let mut text = String::new();
+    let mut heading = "";
+    for attack in ATTACKS {
+        if attack.about != heading {
+            heading = attack.about;
+            let (about, by) = match attack.by {
+                By::Agent { .. } => (
+                    "an agent",
+                    "| an agent that | what must hold | in a confined process | in a container | |\n|---|---|---|---|---|\n",
+                ),
+                By::Sender => ("a sender", "| a sender who | what must hold | |\n|---|---|---|\n"),
+            };
+            text.push_str(&format!("\n{heading}, by {about}:\n\n{by}"));
+        }
+        match attack.by {
+            By::Agent { process, podman } => agent_rows(&mut text, attack, (process, podman)),
+            By::Sender => {
+                text.push_str(&format!("| {} | {} | `{}` |\n", attack.tries, attack.holds, attack.name));
+            }
+        }
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn the_readme_shows_the_list() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).expect("the README has the beginning of the tables");
+    let (shown, after) = rest.split_once(END).expect("and their end");
+    let tables = tables();
+    if shown == tables {
+        return;
+    }
+    if std::env::var_os("HEARTH_UPDATE_README").is_some() {
+        std::fs::write(&path, format!("{before}{BEGIN}{tables}{END}{after}")).unwrap();
+        return;
+    }
+    let differs = shown.lines().zip(tables.lines()).find(|(shown, made)| shown != made);
+    panic!("the README's tables are not those of the list; run this test with HEARTH_UPDATE_README=1: {differs:?}");
+}

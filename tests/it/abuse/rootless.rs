@@ -1,0 +1,117 @@
+//! A daemon of somebody without rights over the machine, with a Podman of their own: a message is answered in a container,
+//! through the death of container and daemon, and the list of attacks is tried there.
+//!
+//! `.ci/rootless.sh` runs it as such a user. It needs `hearth-runner` as `cargo runner` makes it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::host::{Host, wait_for};
+
+const IMAGE: &str = "localhost/hearth-rootless:test";
+
+/// The runner for containers.
+fn runner() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    let entries = std::fs::read_dir(target).ok()?.flatten();
+    entries.map(|entry| entry.path().join("release/hearth-runner")).find(|path| {
+        path.is_file() && path.components().any(|part| part.as_os_str().to_string_lossy().contains("-linux-"))
+    })
+}
+
+fn podman(arguments: &[&str]) -> String {
+    let output = Command::new("podman").arg("--remote").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// The small image for tests, with the real runner in it.
+fn image(host: &Host, runner: &Path) {
+    let context = host.path("context");
+    std::fs::create_dir(&context).unwrap();
+    std::fs::copy(runner, context.join("hearth-runner")).unwrap();
+    let base = std::env::var("HEARTH_TEST_IMAGE").unwrap();
+    let recipe = format!("FROM {base}\nCOPY hearth-runner /usr/local/bin/hearth-runner\n");
+    std::fs::write(context.join("Containerfile"), recipe).unwrap();
+    podman(&["build", "--quiet", "--tag", IMAGE, context.to_str().unwrap()]);
+}
+
+/// A host whose agents run in containers without root; none where that is not what is there.
+fn house() -> Option<Host> {
+    let skip = |why: &str| {
+        eprintln!("SKIPPED: {why}; `.ci/rootless.sh` makes what is needed");
+        None
+    };
+    let rootless = !rustix::process::geteuid().is_root();
+    let Some(socket) = std::env::var("HEARTH_TEST_SERVICE").and_then(|_| std::env::var("HEARTH_TEST_PODMAN")).ok()
+    else {
+        return skip("there is no Podman of its own");
+    };
+    if !rootless {
+        return skip("this is root");
+    }
+    let Some(runner) = runner() else { return skip("there is no hearth-runner for containers") };
+    let mut host = Host::new();
+    host.runtime = "podman";
+    host.env.push(("CONTAINER_HOST".to_owned(), format!("unix://{socket}")));
+    image(&host, &runner);
+    let chat = crate::host::CHAT;
+    host.apply(&format!(
+        "schema = 1\nimage = \"{IMAGE}\"\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\nnetwork = \"none\"\n{chat}"
+    ));
+    Some(host)
+}
+
+/// The container of the only session.
+fn container(host: &Host) -> String {
+    let install = host.rows("meta")[0]["value"]["install"].as_u64().unwrap();
+    let filter = format!("label=hearth.install={install:016x}");
+    wait_for("a container", || {
+        let listed = podman(&["ps", "--quiet", "--filter", &filter]);
+        listed.lines().next().map(str::to_owned)
+    })
+}
+
+#[test]
+fn a_daemon_without_rights_answers_from_containers() {
+    let Some(mut host) = house() else { return };
+    host.start();
+    host.inject("m1", "hello");
+    assert_eq!(host.wait_said(1), ["echo: hello"]);
+    let status = host.status().to_string();
+    assert!(status.contains("rootless"), "{status}");
+    let first = container(&host);
+    let user =
+        podman(&["inspect", "--format", "{{.Config.User}} {{.HostConfig.SecurityOpt}} {{.EffectiveCaps}}", &first]);
+    assert!(user.starts_with("1000:1000") && user.contains("no-new-privileges") && user.ends_with("[]"), "{user}");
+    // Whatever the agent writes is the user's own on this side.
+    let written = host.data().join("sessions/se1/agent/heartbeat");
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(written).unwrap());
+    assert_eq!(owner, rustix::process::geteuid().as_raw());
+    podman(&["kill", &first]);
+    host.inject("m2", "again");
+    assert_eq!(host.wait_said(2), ["echo: hello", "echo: again"]);
+    let second = container(&host);
+    host.kill();
+    host.start();
+    host.inject("m3", "and again");
+    host.wait_said(3);
+    assert_eq!(container(&host), second, "the next daemon goes on with it");
+    host.wait_settled();
+    host.check();
+    assert_eq!(host.stop().code, Some(0));
+}
+
+#[test]
+fn the_list_of_attacks_holds_without_root() {
+    let Some(host) = house() else { return };
+    let ended = host.run(&["doctor", "--self-test", "--json"], b"");
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let test = &answer["self_test"];
+    let broken: Vec<&Value> =
+        test["attacks"].as_array().unwrap().iter().filter(|one| one["result"] == "not_held").collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(test["runtime"].as_str().unwrap().contains("rootless"), "{test:#}");
+}

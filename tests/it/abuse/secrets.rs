@@ -1,0 +1,203 @@
+//! Marked secrets in a run with everything on: they reach those who are to use them, and nothing that is written or shown.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::channels::{SECRET, free_port, post};
+use crate::confine;
+use crate::fake_telegram::{FakeTelegram, Fault, TOKEN};
+use crate::host::{Host, wait_for};
+use crate::telegram::typed;
+
+const KEY: &str = "marked-key-of-the-agent-5f2c";
+const FILE: &str = "marked-file-of-the-agent-77aa";
+const MADE: &str = "marked-output-of-a-command-90b1";
+
+/// Agents that say whether they have what they were given, and all else they have; and that make trouble.
+const PROGRAM: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    turn = json.loads(line)
+    if turn["type"] != "turn":
+        continue
+    mine = [name for name in ("KEY", "FILE", "MADE") if "marked" in os.environ.get(name, "")]
+    rest = [name for name, value in os.environ.items() if "marked" in value and name not in mine]
+    print(json.dumps({"type": "say", "text": json.dumps([sorted(mine), rest])}))
+    print(json.dumps({"type": "done"}), flush=True)
+    print("a complaint that has", os.environ.get("KEY"), "in it", file=sys.stderr, flush=True)
+"#;
+
+/// The argument lists of all processes of this machine.
+fn command_lines() -> Vec<u8> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.flat_map(|entry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default()).collect()
+}
+
+fn clean(what: &str, text: &[u8]) {
+    for secret in [TOKEN, SECRET, KEY, FILE, MADE] {
+        let found = text.windows(secret.len()).any(|part| part == secret.as_bytes());
+        assert!(!found, "{what} has {secret}");
+    }
+}
+
+/// Every file below a directory.
+fn files(at: &Path, look: &mut dyn FnMut(&Path)) {
+    for entry in std::fs::read_dir(at).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files(&entry.path(), look),
+            Ok(kind) if kind.is_file() => look(&entry.path()),
+            _ => {}
+        }
+    }
+}
+
+/// Where agents run, and with which program.
+enum At {
+    Process,
+    /// In containers of this image, through this socket.
+    Podman(String, String),
+}
+
+fn configure(host: &Host, telegram: &FakeTelegram, (port, at): (u16, &At)) {
+    std::fs::write(host.path("secret.txt"), format!("{FILE}\n")).unwrap();
+    std::fs::write(host.path("made.txt"), format!("{MADE}\n")).unwrap();
+    let (program, runtime) = match at {
+        At::Process => {
+            std::fs::write(host.path("agent.py"), PROGRAM).unwrap();
+            (host.path("agent.py").display().to_string(), "runtime = \"process\"".to_owned())
+        }
+        At::Podman(image, _) => {
+            host.done(&["agents", "add", "has"], b"");
+            for folder in ["has", "hasnot"] {
+                let group = host.data().join("groups").join(folder);
+                std::fs::create_dir_all(&group).unwrap();
+                std::fs::write(group.join("agent.py"), PROGRAM).unwrap();
+            }
+            ("/workspace/group/agent.py".to_owned(), format!("runtime = \"podman\"\nimage = \"{image}\""))
+        }
+    };
+    let open = if confine::possible() { "" } else { "unconfined = true\n" };
+    let agent = |folder: &str, env: &str| {
+        format!(
+            "[[agents]]\nfolder = \"{folder}\"\nprovider = \"command\"\nnetwork = \"none\"\n\
+             command = [\"python3\", \"{program}\"]\n{open}{env}\n"
+        )
+    };
+    let env = format!(
+        "env = {{ KEY = \"env:MARKED\", FILE = \"file:{}\", MADE = \"cmd:cat {}\" }}",
+        host.path("secret.txt").display(),
+        host.path("made.txt").display()
+    );
+    let chat = |channel: &str, id: &str, agent: &str| {
+        format!(
+            "[[chats]]\nchannel = \"{channel}\"\nplatform_id = \"{id}\"\nunknown_senders = \"public\"\n\
+             [[chats.wirings]]\nagent = \"{agent}\"\nengage = \"pattern\"\npattern = \".\"\n"
+        )
+    };
+    host.apply(&format!(
+        "schema = 1\n{runtime}\n{}{}[channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n\
+         [channels.web]\ntype = \"webhook\"\nsecret = \"env:WEB_SECRET\"\nlisten = \"127.0.0.1:{port}\"\n\
+         base_url = \"http://127.0.0.1:9\"\n{}{}",
+        agent("has", &env),
+        agent("hasnot", ""),
+        telegram.url(),
+        chat("telegram", "123", "has"),
+        chat("web", "room", "hasnot"),
+    ));
+}
+
+#[test]
+fn marked_secrets_stay_where_they_belong() {
+    run(&At::Process);
+}
+
+#[test]
+fn also_when_agents_are_in_containers() {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let found = variable("HEARTH_TEST_PODMAN").zip(variable("HEARTH_TEST_IMAGE"));
+    let Some((socket, image)) = found.filter(|(_, image)| image.contains("hearth-agent")) else {
+        eprintln!("SKIPPED: there is no Podman with the agents' image; `.ci/podman.sh cargo test` makes one");
+        return;
+    };
+    run(&At::Podman(image, socket));
+}
+
+/// What Podman shows of a container: the values of its agent's own secrets, which the README says, and of nobody else's.
+fn inspect(host: &Host, socket: &str) {
+    let install = host.rows("meta")[0]["value"]["install"].as_u64().unwrap();
+    let podman = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("podman");
+        let output = command.args(["--url", &format!("unix://{socket}")]).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let listed = podman(&["ps", "--quiet", "--filter", &format!("label=hearth.install={install:016x}")]);
+    let shown: Vec<String> = listed.lines().map(|id| podman(&["inspect", id])).collect();
+    assert_eq!(shown.iter().filter(|shown| shown.contains(KEY)).count(), 1, "only the agent that was given it");
+    for shown in shown {
+        assert!(!shown.contains(TOKEN) && !shown.contains(SECRET), "{shown}");
+        if !shown.contains(KEY) {
+            clean("a container", shown.as_bytes());
+        }
+    }
+}
+
+fn run(at: &At) {
+    let telegram = FakeTelegram::start();
+    let mut host = Host::new();
+    let port = free_port();
+    for (name, value) in [("BOT_TOKEN", TOKEN), ("WEB_SECRET", SECRET), ("MARKED", KEY), ("HEARTH_LOG", "debug")] {
+        host.env.push((name.to_owned(), value.to_owned()));
+    }
+    if let At::Podman(_, socket) = at {
+        host.runtime = "podman";
+        host.env.push(("CONTAINER_HOST".to_owned(), format!("unix://{socket}")));
+    }
+    configure(&host, &telegram, (port, at));
+    telegram.fails("getUpdates", [Fault::Close, Fault::Say(500, "no".to_owned())]);
+    telegram.fails("sendMessage", [Fault::Close, Fault::Error(400, "Bad Request", json!({}))]);
+    host.start();
+    telegram.happens(typed(7, "hello"));
+    let event = json!({"channelType": "web", "platformId": "room",
+        "message": {"id": "m1", "content": {"text": "hello", "senderId": "ann"}}});
+    wait_for("the web service", || post(port, SECRET, "/v1/events", &event).filter(|(status, _)| *status == 200));
+    post(port, "wrong", "/v1/events", &event).unwrap();
+    let said = host.wait_said(2);
+    assert!(said.iter().any(|said| said == r#"[["FILE", "KEY", "MADE"], []]"#), "{said:?}");
+    assert!(said.iter().any(|said| said == "[[], []]"), "{said:?}");
+    host.wait_settled();
+    clean("a command line", &command_lines());
+    if let At::Podman(_, socket) = at {
+        inspect(&host, socket);
+    }
+    // What it wrote is kept when it is gone.
+    host.done(&["agents", "restart", "has"], b"");
+    let complains = |session: &str| host.run(&["sessions", "show", session], b"").stdout.contains("a complaint");
+    wait_for("the complaint", || (complains("se1") || complains("se2")).then_some(()));
+    let commands: [&[&str]; 12] = [
+        &["status", "--json"],
+        &["export"],
+        &["doctor", "--json"],
+        &["agents", "show", "has", "--json"],
+        &["sessions", "show", "se1", "--json"],
+        &["sessions", "show", "se2", "--json"],
+        &["channels", "list", "--json"],
+        &["why", "latest", "--json"],
+        &["sessions", "prompt", "se1"],
+        &["backup", "--json"],
+        &["store", "export", "-"],
+        &["approvals", "list", "--json"],
+    ];
+    for words in commands {
+        let ended = host.run(words, b"");
+        clean(&words.join(" "), format!("{}{}", ended.stdout, ended.stderr).as_bytes());
+    }
+    for words in [&["--json", "--bodies"][..], &[]] {
+        clean("hearth-dump", host.dump(words).stdout.as_bytes());
+    }
+    let log = host.stop().stderr;
+    assert!(log.contains("DEBUG"), "everything is on");
+    clean("the log", log.as_bytes());
+    // The store, its backup, mailboxes and whatever else was written.
+    files(&host.data(), &mut |path| clean(&path.display().to_string(), &std::fs::read(path).unwrap_or_default()));
+}
