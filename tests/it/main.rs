@@ -24,6 +24,8 @@ mod commands;
 mod confine;
 mod containers;
 mod crash;
+#[path = "../sim/days/mod.rs"]
+mod days;
 mod delivery;
 mod drain;
 mod effects_dropped;
@@ -57,7 +59,9 @@ mod routing_threads;
 mod schedule_sim;
 mod schedules;
 mod session;
+mod simulated;
 mod skips;
+mod slots;
 mod starts;
 mod tasks;
 mod telegram;
