@@ -211,6 +211,11 @@ impl Book {
         }
     }
 
+    /// Every task was cancelled.
+    pub(crate) fn end(&mut self) {
+        self.series.iter_mut().for_each(|series| series.over = true);
+    }
+
     /// A new series of some agent.
     pub(crate) fn add(&mut self, house: &mut impl House, chance: &mut Chance) {
         let agent = usize::try_from(chance.next(u64::try_from(self.zones.len()).unwrap())).unwrap();

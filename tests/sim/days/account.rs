@@ -6,7 +6,7 @@ use hearth::model::Millis;
 use hearth::model::delivery::{Author, OutState};
 use hearth::model::mailbox::Collection;
 use hearth::model::message::MessageState;
-use hearth::model::task::{TaskCommand, TaskState};
+use hearth::model::task::TaskCommand;
 use hearth::model::{Input, id::OutboundId};
 
 use super::agents::GHOST;
@@ -32,10 +32,10 @@ impl Sim {
             }
         }
         let tasks: Vec<_> = self.world.read(|db, txn| db.tasks.iter(txn)?.collect());
-        for (id, task) in tasks.into_iter().filter(|(_, task)| matches!(task.state, TaskState::Active | TaskState::Paused)) {
+        for (id, _) in tasks.into_iter().filter(|(_, task)| task.state.is_open()) {
             self.put(Input::Task(TaskCommand::Cancel(id)));
-            drop(task);
         }
+        self.book.end();
         for round in 0..ROUNDS {
             if round % 8 == 0 && self.unfinished().is_empty() {
                 return;
