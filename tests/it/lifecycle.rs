@@ -3,7 +3,7 @@
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Collection, Observation, ObservedState, Target};
+use hearth::model::mailbox::{Collection, Observation, ObservedState, Record, Target};
 use hearth::model::message::{Completion, Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::{Effect, Input, Millis};

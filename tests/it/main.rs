@@ -40,6 +40,7 @@ mod host;
 mod image;
 mod laws;
 mod lifecycle;
+mod model;
 mod nanoclaw;
 mod operator;
 mod pattern;

@@ -1,6 +1,6 @@
 //! The simulator of `tests/sim`, for a few days: every run that it ever found something with, and some more.
 
-use crate::days::attempt;
+use crate::days::attempt::attempt;
 use crate::days::plan::Plan;
 
 const SEEDS: &str = include_str!("../sim/seeds.txt");

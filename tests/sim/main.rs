@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use days::plan::Plan;
-use days::{Failure, attempt};
+use days::attempt::{Failure, attempt};
 
 /// Days of one life.
 const LIFE: u64 = 100;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::days::plan::{KINDS, Plan};
-use super::days::{Failure, attempt};
+use super::days::attempt::{Failure, attempt};
 
 /// Runs that are made for it at most.
 const RUNS: usize = 300;

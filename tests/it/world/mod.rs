@@ -13,7 +13,8 @@ use hearth::channel::event;
 use hearth::config::file;
 use hearth::engine::Applied;
 use hearth::engine::commit::{Engine, Submission};
-use hearth::model::configure::{Change, Configure};
+use hearth::model::channel::ChannelKind;
+use hearth::model::configure::{Change, ChannelSpec, Configure};
 use hearth::model::delivery::Outbound;
 use hearth::model::entity::Origin;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
@@ -22,7 +23,7 @@ use hearth::model::message::{Message, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
 use hearth::model::session::ChatSession;
-use hearth::model::{Awake, Effect, Input, Millis, Moment, Timestamp};
+use hearth::model::{Awake, ChannelName, Effect, Input, Millis, Moment, Timestamp};
 use hearth::state::{self, Error, Read, Store, Tables};
 
 pub(crate) use outside::Outside;
@@ -335,6 +336,12 @@ impl Drop for World {
 
 fn engine(store: Store, policy: &Policy, builds: bool) -> Engine {
     Engine::new(store, policy.clone(), b"/data/groups".to_vec()).with_builds(builds)
+}
+
+/// The change that configures a channel.
+pub(crate) fn channel(name: &str, kind: ChannelKind) -> Change {
+    let name = ChannelName::new(name).unwrap();
+    Change::PutChannel(ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None })
 }
 
 /// A `hearth.toml` without its first line.

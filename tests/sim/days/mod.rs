@@ -10,7 +10,7 @@
 
 mod account;
 mod agents;
-mod attempt;
+pub(crate) mod attempt;
 mod faults;
 mod invariants;
 mod people;
@@ -22,22 +22,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use hearth::model::channel::ChannelKind;
-use hearth::model::configure::{Change, ChannelSpec};
 use hearth::model::id::SessionId;
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::task::TaskCommand;
-use hearth::model::{ChannelName, Effect, Input, Millis};
+use hearth::model::{Effect, Input, Millis};
 use hearth::state::Admission;
 
 use self::agents::Mind;
-pub(crate) use self::attempt::{Failure, attempt};
 use self::invariants::Memory;
 use self::people::Event;
 use self::plan::{KINDS, Kind, Plan};
 use self::platform::Platform;
 use crate::slots::{Book, DAY, House, changes};
-use crate::world::World;
+use crate::world::{World, channel};
 use crate::world::chance::Chance;
 
 /// Inputs that are shown of a run that failed.
@@ -223,9 +221,7 @@ impl Sim {
         let policy = Policy { held_max: 4, approvals_per_chat: 3, ..Policy::STANDARD };
         let mut world = World::in_memory_with(policy, ROOMY);
         for (name, kind) in [("net", ChannelKind::Telegram), ("web", ChannelKind::Webhook)] {
-            let name = ChannelName::new(name).unwrap();
-            let spec = ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None };
-            world.configure(vec![Change::PutChannel(spec)]).unwrap();
+            world.configure(vec![channel(name, kind)]).unwrap();
         }
         world.apply(TOML);
         world.lose_effects();
