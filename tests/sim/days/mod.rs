@@ -338,6 +338,7 @@ impl Sim {
         for (input, answer) in inputs.iter().zip(answers) {
             let applied = match answer {
                 Err(error) if self.tight && error.is_full() => {
+                    *self.happened.entry("inputs without room").or_default() += 1;
                     replies.push(None);
                     continue;
                 }
@@ -356,6 +357,9 @@ impl Sim {
             }
             if sure && room {
                 self.book.look(self.world.now().wall.millis());
+            }
+            if is_full(&applied.reply) {
+                *self.happened.entry("refused for want of room").or_default() += 1;
             }
             replies.push(Some(applied.reply));
         }
