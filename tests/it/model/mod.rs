@@ -312,6 +312,22 @@ fn words(report: &RouteReport) -> BTreeMap<&'static str, Word> {
     report.wirings.iter().map(|one| (agent(one.agent.as_str() == "a"), word(one.decision, one.why))).collect()
 }
 
+/// More deaths in a row than chance makes: after its last try a message is given up, in both.
+#[test]
+fn a_message_over_which_everybody_dies_is_given_up() {
+    let mut pair = Pair::new();
+    let mut step = |step| pair.step(step).unwrap();
+    step(Step::Said(Said { chat: 0, who: 0, text: 0, mention: false }));
+    for tries in 0..6 {
+        for _ in 0..tries {
+            step(Step::Pass(41));
+        }
+        step(Step::Work(("a", 0), true));
+        step(Step::Die(("a", 0)));
+    }
+    assert_eq!(pair.house.messages[0].state, State::Failed);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -187,8 +187,13 @@ impl Sim {
         }
     }
 
-    /// News of the runtime that is old: it comes again.
+    /// News that is old: it comes at last, or again.
     pub(super) fn old_news(&mut self) -> Option<Input> {
+        if self.chance.one_in(2)
+            && let Some(news) = self.late.pop_front()
+        {
+            return Some(news);
+        }
         let launched = self.world.outside.launched.clone();
         if launched.is_empty() {
             return None;

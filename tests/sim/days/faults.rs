@@ -135,7 +135,7 @@ impl Sim {
 
     /// The daemon dies between two steps and starts again; its agents die with it, or live on.
     pub(super) fn crash(&mut self) {
-        self.due.clear();
+        self.forget();
         if self.chance.one_in(2) {
             self.world.outside.running.clear();
         }
@@ -169,7 +169,7 @@ impl Sim {
             },
             _ => self.events.iter().rev().take(3).map(|event| inbound(&event.json)).collect(),
         };
-        self.due.clear();
+        self.forget();
         let before = self.world.store().reader().last_change();
         self.world.cut_power(torn);
         // One more than before, which counted the start of the run.
@@ -187,7 +187,7 @@ impl Sim {
 
     /// There is hardly any room any more; or there is again.
     pub(super) fn tighten(&mut self) {
-        self.due.clear();
+        self.forget();
         if self.tight {
             return self.widen();
         }

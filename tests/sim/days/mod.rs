@@ -161,6 +161,8 @@ struct Faults {
     news: u64,
     /// Effects that are carried out in a step, at most.
     hands: u64,
+    /// Some of what is heard from outside comes later than other things.
+    late: bool,
 }
 
 impl Faults {
@@ -171,10 +173,11 @@ impl Faults {
             sure_effects: *chance.pick(&[0, 0, 20, 50]),
             news: *chance.pick(&[0, 10, 30]),
             hands: *chance.pick(&[2, 5, 1_000, 1_000]),
+            late: chance.one_in(2),
         }
     }
 
-    const NONE: Self = Self { effects: 0, sure_effects: 0, news: 0, hands: 10_000 };
+    const NONE: Self = Self { effects: 0, sure_effects: 0, news: 0, hands: 10_000, late: false };
 }
 
 /// One run.
@@ -187,6 +190,8 @@ pub(crate) struct Sim {
     book: Book,
     /// Effects that nobody carried out yet.
     due: VecDeque<Effect>,
+    /// What was heard of effects and waits in the daemon's queue for its turn.
+    late: VecDeque<Input>,
     platform: Rc<RefCell<Platform>>,
     events: Vec<Event>,
     minds: BTreeMap<(SessionId, u32), Mind>,
@@ -237,6 +242,7 @@ impl Sim {
             faults: Faults::of(plan.seed),
             book: Book::new(&ZONES),
             due: VecDeque::new(),
+            late: VecDeque::new(),
             platform,
             events: Vec::new(),
             minds: BTreeMap::new(),
@@ -366,15 +372,20 @@ impl Sim {
         replies
     }
 
-    /// Carries out effects, in their order; what is heard of them may be lost, too.
+    /// Carries out effects, in their order; what is heard of them may be lost or come late.
     fn perform(&mut self, most: u64) {
         for _ in 0..most {
             let Some(effect) = self.due.pop_front() else { return };
             self.an_attempt_is_committed(&effect);
             for news in self.world.outside.perform(effect) {
-                if self.chance.next(100) >= self.faults.news {
-                    self.put(news);
+                if self.chance.next(100) < self.faults.news {
+                    continue;
                 }
+                if self.faults.late && self.chance.one_in(10) {
+                    self.late.push_back(news);
+                    continue;
+                }
+                self.put(news);
             }
         }
     }
@@ -400,6 +411,12 @@ impl Sim {
     /// Sessions of which an incarnation runs.
     fn running(&self) -> Vec<(SessionId, u32)> {
         self.world.outside.running.iter().map(|(session, number)| (*session, *number)).collect()
+    }
+
+    /// The daemon forgets what it was about to do, and what it was told and had no time for.
+    fn forget(&mut self) {
+        self.due.clear();
+        self.late.clear();
     }
 
     fn somebody(&mut self) -> Option<(SessionId, u32)> {

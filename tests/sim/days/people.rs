@@ -7,6 +7,7 @@ use hearth::model::entity::{Folder, Origin};
 use hearth::model::group::GroupInput;
 use hearth::model::id::AgentId;
 use hearth::model::input::Press;
+use hearth::model::mailbox::Collection;
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::skip::{FoundSkip, SkipKind, SkipLook, SkipReport, SkipStep};
 use hearth::model::{Address, ChannelName, ForeignId, Input, Timestamp, UserId};
@@ -115,15 +116,24 @@ impl Sim {
         self.world.read(|db, txn| Ok(db.messages.last(txn, ..)?.map(|(id, _)| id)))
     }
 
-    /// Much is said at once.
+    /// Much happens at once, and is committed together.
     pub(super) fn crowd(&mut self) {
         let first = self.events.len();
         for _ in 0..2 + self.chance.next(6) {
             let event = self.new_event();
             self.events.push(event);
         }
-        let inputs = self.events[first..].iter().map(|event| inbound(&event.json)).collect();
-        for (at, reply) in self.put_all(inputs).into_iter().enumerate() {
+        let mut inputs: Vec<Input> = self.events[first..].iter().map(|event| inbound(&event.json)).collect();
+        let said = inputs.len();
+        inputs.extend(self.late.drain(..));
+        for (session, _) in self.running() {
+            let found = self.world.outside.files_of(session);
+            inputs.push(Input::Collected(Collection { session, found, closes: None }));
+        }
+        if self.chance.one_in(3) {
+            inputs.push(Input::Sweep(self.world.outside.observations()));
+        }
+        for (at, reply) in self.put_all(inputs).into_iter().take(said).enumerate() {
             self.answered(first + at, reply.as_ref());
         }
     }
