@@ -270,7 +270,8 @@ impl Intake {
         failed: &mut Option<FailedAt<'_>>,
     ) -> Result<Vec<OutboundId>> {
         let Some(failed) = failed else { return Ok(Vec::new()) };
-        let known = failed.told.iter().find(|(place, _)| !message.trigger || (place.is_some() && *place == message.reply));
+        let known =
+            failed.told.iter().find(|(place, _)| !message.trigger || (place.is_some() && *place == message.reply));
         if known.is_some() || !message.trigger {
             return Ok(known.and_then(|(_, said)| *said).into_iter().collect());
         }

@@ -615,7 +615,8 @@ fn a_damaged_row_stops_nobody_else() {
 #[test]
 fn a_failed_turn_is_told_wherever_somebody_asked() {
     for lead in [0, 1, 2] {
-        let mut world = World::of(&format!("{ONE}ignored = \"accumulate\"\n").replace("pattern = \".\"", "pattern = \"ask\""));
+        let mut world =
+            World::of(&format!("{ONE}ignored = \"accumulate\"\n").replace("pattern = \".\"", "pattern = \"ask\""));
         let said = [("context", None), ("ask", Some("a")), ("ask", Some("b")), ("ask more", Some("b"))];
         for (n, (text, thread)) in said.into_iter().enumerate() {
             world.inject(&event_in(("net", "C", thread), (&n.to_string(), text, ""), ""));
@@ -631,7 +632,8 @@ fn a_failed_turn_is_told_wherever_somebody_asked() {
         found.push(ended);
         let input = world.outside.write(S, found);
         world.put(input);
-        let told: Vec<_> = world.all_outbound().into_iter().map(|(_, said)| said.to.unwrap().thread.unwrap().to_string()).collect();
+        let told: Vec<_> =
+            world.all_outbound().into_iter().map(|(_, said)| said.to.unwrap().thread.unwrap().to_string()).collect();
         let mut places = told.clone();
         places.sort();
         assert_eq!(places, ["a", "b"], "acknowledged by {first}");

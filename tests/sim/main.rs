@@ -25,8 +25,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use days::plan::Plan;
 use days::attempt::{Failure, attempt};
+use days::plan::Plan;
 
 /// Days of one life.
 const LIFE: u64 = 100;

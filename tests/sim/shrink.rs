@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::days::plan::{KINDS, Plan};
 use super::days::attempt::{Failure, attempt};
+use super::days::plan::{KINDS, Plan};
 
 /// Runs that are made for it at most.
 const RUNS: usize = 300;

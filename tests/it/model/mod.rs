@@ -160,7 +160,8 @@ impl Pair {
         let about = format!("net:{}", PEOPLE[who]);
         let open: Vec<_> = self.world.read(|db, txn| db.approvals.iter(txn)?.collect());
         let is = |(_, approval): &&(ApprovalId, hearth::model::approval::Approval)| {
-            approval.state.is_open() && format!("{:?}", approval.about).contains(&format!("{:?}", UserId::parse(&about).unwrap()))
+            approval.state.is_open()
+                && format!("{:?}", approval.about).contains(&format!("{:?}", UserId::parse(&about).unwrap()))
         };
         let (id, _) = open.iter().find(is).expect("somebody is asked");
         let word = if yes { "approve" } else { "reject" };
@@ -210,7 +211,11 @@ impl Pair {
             (false, true) => end(seq, number, vec![]),
             (false, false) => failed(seq, number, "no luck"),
         };
-        if begins { self.house.claim(at) } else { self.house.end(at, well) }
+        if begins {
+            self.house.claim(at)
+        } else {
+            self.house.end(at, well)
+        }
         let input = self.world.outside.write(session, vec![found]);
         self.world.put(input);
     }

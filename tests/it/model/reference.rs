@@ -11,7 +11,8 @@ pub(super) const CHATS: [Chat; 3] = [
 ];
 
 const ALWAYS: Wiring = Wiring { agent: "a", engages: Engages::Containing(""), keeps_rest: false, known_only: false };
-const DEPLOY: Wiring = Wiring { agent: "a", engages: Engages::Containing("deploy"), keeps_rest: true, known_only: false };
+const DEPLOY: Wiring =
+    Wiring { agent: "a", engages: Engages::Containing("deploy"), keeps_rest: true, known_only: false };
 const MENTIONED: Wiring = Wiring { agent: "b", engages: Engages::Mentioned, keeps_rest: true, known_only: false };
 
 pub(super) struct Chat {
@@ -158,7 +159,7 @@ impl House {
         if !engages && !wiring.keeps_rest {
             return Word::Ignored;
         }
-        match text.trim().split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
+        match text.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
             "/help" => return Word::Filtered,
             "/clear" if said.who != 0 => return Word::Denied,
             _ => {}

@@ -104,7 +104,8 @@ fn make(world: &mut World, series: &Series, missed: Missed) -> TaskId {
 fn end_all(world: &mut World) {
     let session = SessionId::new(1);
     let Some(number) = world.outside.running.get(&session).copied() else { return };
-    let seqs: Vec<u64> = world.outside.inbox.get(&session).map(|inbox| inbox.keys().copied().collect()).unwrap_or_default();
+    let seqs: Vec<u64> =
+        world.outside.inbox.get(&session).map(|inbox| inbox.keys().copied().collect()).unwrap_or_default();
     let turns = seqs.iter().flat_map(|seq| [claim(*seq, number), end(*seq, number, vec![])]).collect();
     let input = world.outside.write(session, turns);
     world.put(input);

@@ -13,8 +13,8 @@ use hearth::model::task::{
 };
 use hearth::model::{Millis, Timestamp};
 
-use self::oracle::{Kind, On, Simple, slots};
 pub(crate) use self::oracle::changes;
+use self::oracle::{Kind, On, Simple, slots};
 use crate::world::World;
 use crate::world::chance::Chance;
 
@@ -285,12 +285,7 @@ impl Book {
         each.fold((0, 0), |(ran, skipped), one| (ran + one.0, skipped + one.1))
     }
 
-    fn account_for(
-        &self,
-        world: &World,
-        series: &Series,
-        messages: &BTreeMap<(TaskId, i64), usize>,
-    ) -> (usize, usize) {
+    fn account_for(&self, world: &World, series: &Series, messages: &BTreeMap<(TaskId, i64), usize>) -> (usize, usize) {
         let (mut ran, mut skipped) = (0, 0);
         let task = world.read(|db, txn| db.tasks.require(txn, &series.id));
         let fires = fires(world, series.id);

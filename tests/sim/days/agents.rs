@@ -158,7 +158,10 @@ impl Sim {
         }
         let (session, number) = *self.chance.pick(&launched);
         let closed = self.world.read(|db, txn| {
-            Ok(db.incarnations.get(txn, &(session, number))?.is_none_or(|row| matches!(row.phase, Phase::Closed { .. })))
+            Ok(db
+                .incarnations
+                .get(txn, &(session, number))?
+                .is_none_or(|row| matches!(row.phase, Phase::Closed { .. })))
         });
         if !closed {
             return;

@@ -35,8 +35,8 @@ use self::people::Event;
 use self::plan::{KINDS, Kind, Plan};
 use self::platform::Platform;
 use crate::slots::{Book, DAY, House, changes};
-use crate::world::{World, channel};
 use crate::world::chance::Chance;
+use crate::world::{World, channel};
 
 /// Inputs that are shown of a run that failed.
 const TRAIL: usize = 40;

@@ -108,7 +108,12 @@ impl Sim {
             && known
         {
             assert_eq!(report.outcome, Outcome::Duplicate, "{:?}", self.events[at]);
-            assert_eq!(self.newest_message(), before, "an event that was known became a message: {:?}", self.events[at]);
+            assert_eq!(
+                self.newest_message(),
+                before,
+                "an event that was known became a message: {:?}",
+                self.events[at]
+            );
         }
     }
 
@@ -180,7 +185,8 @@ impl Sim {
     /// The operator does something.
     pub(super) fn command(&mut self) {
         let (net, chat) = (|| ChannelName::new("net").unwrap(), |id: &str| ForeignId::new("chat", id).unwrap());
-        let stranger = UserId::parse(*self.chance.pick(&["net:s1", "net:s2", "web:s3"])).unwrap();
+        let stranger = *self.chance.pick(&["net:s1", "net:s2", "web:s3"]);
+        let stranger = UserId::parse(stranger).unwrap();
         let change = match self.chance.next(13) {
             0 => Change::AddMember(folder("main"), stranger),
             1 => Change::RemoveMember(folder("main"), stranger),
@@ -198,13 +204,13 @@ impl Sim {
             }
             9 => {
                 let note = self.chance.one_in(2).then(|| "Look again".to_owned());
-                Change::RestartAgent(folder(*self.chance.pick(&["always", "main", "threads"])), note)
+                let who = *self.chance.pick(&["always", "main", "threads"]);
+                Change::RestartAgent(folder(who), note)
             }
-            10 => Change::AddDestination(
-                folder("main"),
-                "peer".to_owned(),
-                DestinationSpec::Agent(folder(*self.chance.pick(&["other", "always"]))),
-            ),
+            10 => {
+                let who = *self.chance.pick(&["other", "always"]);
+                Change::AddDestination(folder("main"), "peer".to_owned(), DestinationSpec::Agent(folder(who)))
+            }
             11 => {
                 let sessions = self.running();
                 let Some((session, _)) = sessions.first() else { return };
