@@ -322,7 +322,9 @@ impl World {
 
     /// What happened, and the whole store, against the snapshot of this name.
     pub(crate) fn check(&self, name: &str) {
-        insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
+        insta::with_settings!({ snapshot_path => "../snapshots" }, {
+            insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
+        });
     }
 }
 
