@@ -6,6 +6,7 @@ use super::{
     Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, skips,
     starts, wake,
 };
+use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
@@ -211,20 +212,25 @@ impl Intake {
             return again::turn_failed(cx, txn, &turn, &mut self.effects).map(|()| true);
         }
         let error = failure.map(|failure| failure.error);
-        let (mut said, trouble) = self.answers(cx, txn, answers)?;
+        let (said, trouble) = self.answers(cx, txn, answers)?;
         let state = decide_end((error, gated), trouble.first().cloned(), cx);
         // A failed turn may have said itself what went wrong.
-        if let (MessageState::Failed { error, .. }, true) = (&state, message.trigger && said.is_empty()) {
-            said.extend(self.say_failed(cx, txn, (id, &message), error)?);
-        }
+        let mut failed = match &state {
+            MessageState::Failed { error, .. } if said.is_empty() => Some(FailedAt { error, told: Vec::new() }),
+            _ => None,
+        };
+        let own = self.tell_failed(cx, txn, (id, &message), &mut failed)?;
         for seq in &also {
             if let Some((other, message)) = messages::at(cx, txn, self.session, *seq)? {
                 self.over.push(*seq);
                 if other != id && is_open(&message) {
-                    messages::end(cx, txn, other, (state.clone(), said.clone()), &mut self.effects)?;
+                    let told = self.tell_failed(cx, txn, (other, &message), &mut failed)?;
+                    let said = if failed.is_some() { told } else { said.clone() };
+                    messages::end(cx, txn, other, (state.clone(), said), &mut self.effects)?;
                 }
             }
         }
+        let said = if failed.is_some() { own } else { said };
         // A script says nothing about the provider.
         if matches!(state, MessageState::Completed { how: Completion::Answered, .. }) {
             again::turn_succeeded(cx, txn, message.agent)?;
@@ -254,15 +260,25 @@ impl Intake {
         Ok(())
     }
 
-    fn say_failed(
+    /// Tells the place from which a message of a failed turn came, once for all of them that came from there; and what was
+    /// said there. Nobody waits for an answer to what was only context.
+    fn tell_failed(
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        of: (MessageId, &Message),
-        error: &str,
-    ) -> Result<Option<OutboundId>> {
-        journal::of_message(cx, txn, of.0, Event::GivenUp(error.to_owned()))?;
-        notice::message_failed(cx, txn, of, error, &mut self.effects)
+        (id, message): (MessageId, &Message),
+        failed: &mut Option<FailedAt<'_>>,
+    ) -> Result<Vec<OutboundId>> {
+        let Some(failed) = failed else { return Ok(Vec::new()) };
+        let known =
+            failed.told.iter().find(|(place, _)| !message.trigger || (place.is_some() && *place == message.reply));
+        if known.is_some() || !message.trigger {
+            return Ok(known.and_then(|(_, said)| *said).into_iter().collect());
+        }
+        journal::of_message(cx, txn, id, Event::GivenUp(failed.error.to_owned()))?;
+        let said = notice::message_failed(cx, txn, (id, message), failed.error, &mut self.effects)?;
+        failed.told.push((message.reply.clone(), said));
+        Ok(said.into_iter().collect())
     }
 
     /// Whether an answer of scheduled work has nobody to go to: it is kept, and nothing has failed.
@@ -314,6 +330,12 @@ struct TurnEnd {
     failure: Option<Failure>,
     gated: Option<Gated>,
     answers: Vec<Answer>,
+}
+
+/// A turn that failed without a word: why, and who was told so far, by the place in which they wait.
+struct FailedAt<'a> {
+    error: &'a str,
+    told: Vec<(Option<Address>, Option<OutboundId>)>,
 }
 
 /// Whether nothing that an incarnation says of a message counts any more.

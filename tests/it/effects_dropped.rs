@@ -17,6 +17,7 @@ use hearth::model::{Input, Millis};
 
 use crate::routing_sticky::place;
 use crate::routing_threads::with_threads;
+use crate::world::chance::Chance;
 use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
 use crate::world::{World, event_in};
 
@@ -64,23 +65,6 @@ agent = "doomed"
 engage = "pattern"
 pattern = "."
 "#;
-
-/// Numbers by chance, always the same for a seed (splitmix64).
-pub(crate) struct Chance(pub(crate) u64);
-
-impl Chance {
-    pub(crate) fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.next(n) == 0
-    }
-}
 
 /// The world under chance, and what its agents have in their heads.
 struct Sim {

@@ -3,7 +3,7 @@
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Collection, Observation, ObservedState, Target};
+use hearth::model::mailbox::{Collection, Observation, ObservedState, Record, Target};
 use hearth::model::message::{Completion, Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::{Effect, Input, Millis};
@@ -467,4 +467,35 @@ pattern = "."
     world.settle();
     pass(&mut world, 20);
     assert_eq!(live(&world), [1, 2]);
+}
+
+/// A turn that fails without a word is told in every place from which somebody asked, once in each, whichever of its
+/// messages the acknowledgement is of.
+#[test]
+fn a_failed_turn_is_told_wherever_somebody_asked() {
+    for lead in [0, 1, 2] {
+        let mut world =
+            World::of(&format!("{ONE}ignored = \"accumulate\"\n").replace("pattern = \".\"", "pattern = \"ask\""));
+        let said = [("context", None), ("ask", Some("a")), ("ask", Some("b")), ("ask more", Some("b"))];
+        for (n, (text, thread)) in said.into_iter().enumerate() {
+            world.inject(&event_in(("net", "C", thread), (&n.to_string(), text, ""), ""));
+        }
+        world.settle();
+        let mut seqs = vec![2, 4, 6, 8];
+        let mut found = seqs.iter().map(|seq| claim(*seq, 1)).collect::<Vec<_>>();
+        let first = seqs.remove(lead);
+        let mut ended = failed(first, 1, "no luck");
+        if let Record::End { also, .. } = &mut ended.record {
+            also.clone_from(&seqs);
+        }
+        found.push(ended);
+        let input = world.outside.write(S, found);
+        world.put(input);
+        let told: Vec<_> =
+            world.all_outbound().into_iter().map(|(_, said)| said.to.unwrap().thread.unwrap().to_string()).collect();
+        let mut places = told.clone();
+        places.sort();
+        assert_eq!(places, ["a", "b"], "acknowledged by {first}");
+        assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Failed { .. })));
+    }
 }

@@ -21,7 +21,7 @@ use hearth::model::report::Reply;
 use hearth::model::{Address, ChannelName, ForeignId, Input, Millis, UserId};
 
 use super::ground::channel;
-use crate::effects_dropped::Chance;
+use crate::world::chance::Chance;
 use crate::world::{World, configuration, event_in, inbound};
 
 const TOML: &str = r#"
@@ -97,10 +97,6 @@ impl Sim {
         Self { world, chance: Chance(seed), cards, events: 0, over: BTreeMap::new(), members: BTreeSet::new() }
     }
 
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[usize::try_from(self.chance.next(u64::try_from(all.len()).unwrap())).unwrap()]
-    }
-
     fn step(&mut self) {
         match self.chance.next(12) {
             0..=3 => self.say(),
@@ -128,7 +124,7 @@ impl Sim {
         }
         let chat =
             if self.events.is_multiple_of(3) { ["U", "V"][usize::from(self.events.is_multiple_of(2))] } else { "C" };
-        let who = *self.pick(&["s1", "s2", "s3", "s4", "s5"]);
+        let who = *self.chance.pick(&["s1", "s2", "s3", "s4", "s5"]);
         let mention = if self.chance.one_in(2) || chat != "C" { "\"isMention\":true,\"isGroup\":true" } else { "" };
         let sender = format!("\"senderId\":\"{who}\"");
         let json = event_in(("net", chat, None), (&self.events.to_string(), "words", &sender), mention);
@@ -141,8 +137,8 @@ impl Sim {
         if cards.is_empty() {
             return;
         }
-        let (at, card) = self.pick(&cards).clone();
-        let who = *self.pick(&PRESSERS);
+        let (at, card) = self.chance.pick(&cards).clone();
+        let who = *self.chance.pick(&PRESSERS);
         let option = u32::try_from(self.chance.next(4)).unwrap();
         let press = Press { by: UserId::parse(who).unwrap(), at, button: card.button(option) };
         for _ in 0..=self.chance.next(2) {
@@ -161,14 +157,14 @@ impl Sim {
         if cards.is_empty() {
             return;
         }
-        let (at, card) = self.pick(&cards).clone();
+        let (at, card) = self.chance.pick(&cards).clone();
         let text = match self.chance.next(4) {
             0 => "1".to_owned(),
             1 => format!("{} 2", card.matter),
             2 => format!("Agent {}", self.events),
             _ => "  ".to_owned(),
         };
-        let who = *self.pick(&["boss", "s1"]);
+        let who = *self.chance.pick(&["boss", "s1"]);
         self.events += 1;
         let sender = format!("\"senderId\":\"{who}\"");
         let place = (at.channel.as_str(), at.platform_id.as_str(), None);
@@ -199,7 +195,7 @@ impl Sim {
             _ => {
                 let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
                 let Some(((_, id), ())) = open else { return };
-                let value = (*self.pick(&["approve", "reject", "1", "new_agent:Made by command"])).to_owned();
+                let value = (*self.chance.pick(&["approve", "reject", "1", "new_agent:Made by command"])).to_owned();
                 Input::Decide(Matter::Approval(id), value)
             }
         };

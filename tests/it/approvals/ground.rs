@@ -7,7 +7,6 @@ use hearth::engine::Applied;
 use hearth::model::approval::Approval;
 use hearth::model::card::{Button, Card, Matter};
 use hearth::model::channel::ChannelKind;
-use hearth::model::configure::{Change, ChannelSpec};
 use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
 use hearth::model::id::{ApprovalId, BodyId};
 use hearth::model::input::Press;
@@ -15,6 +14,7 @@ use hearth::model::message::{Drop, Reason};
 use hearth::model::report::{Reply, RouteReport};
 use hearth::model::{Address, ChannelName, ForeignId, Input, UserId};
 
+pub(super) use crate::world::channel;
 use crate::world::{World, event_in};
 
 /// A group on telegram with one agent, and an owner there.
@@ -218,11 +218,6 @@ impl Ground {
         let rows = text.split(&heading).nth(1).unwrap_or_default().lines().skip(1);
         rows.take_while(|line| !line.is_empty() && !line.starts_with('#')).count()
     }
-}
-
-pub(super) fn channel(name: &str, kind: ChannelKind) -> Change {
-    let name = ChannelName::new(name).unwrap();
-    Change::PutChannel(ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None })
 }
 
 pub(super) fn address(channel: &str, platform_id: &str) -> Address {

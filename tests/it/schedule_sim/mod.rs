@@ -3,24 +3,19 @@
 //! After every step there is one future occurrence of each active series, the one that the oracle names, and the store is
 //! sound. At the end every slot ran once, or was skipped with a reason. The seed is printed; `SIM_SEED=3` repeats it, `SIM_SEED=1-12` runs more of them.
 
-mod oracle;
+use std::collections::BTreeSet;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use chrono_tz::Tz;
-use hearth::model::id::{AgentId, SessionId, TaskId};
+use hearth::model::id::SessionId;
 use hearth::model::incarnation::Exit;
 use hearth::model::input::ClockChange;
 use hearth::model::mailbox::Again;
 use hearth::model::report::Reply;
-use hearth::model::task::{
-    Fire, FireOutcome, Missed, NewTask, Overlap, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
-};
-use hearth::model::{Input, Millis, Timestamp};
+use hearth::model::task::TaskCommand;
+use hearth::model::{Input, Millis};
 
-use self::oracle::{Kind, On, Simple, changes, slots};
-use crate::effects_dropped::Chance;
+use crate::slots::{Book, DAY, HOUR, House, MINUTE, awake, changes, until_due};
 use crate::world::World;
+use crate::world::chance::Chance;
 use crate::world::outside::{claim, end, failed, try_again};
 
 const ZONES: [&str; 10] = [
@@ -36,90 +31,25 @@ const ZONES: [&str; 10] = [
     "UTC",
 ];
 
-const MINUTE: i64 = 60_000;
-const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
-
-/// What the simulator knows of a series.
-struct Series {
-    id: TaskId,
-    agent: usize,
-    kind: Kind,
-    anchor: i64,
-    created: i64,
-    changed: i64,
-    /// No slot before this one.
-    floor: Option<i64>,
-    /// Up to here slots were looked at.
-    cursor: i64,
-    paused: bool,
-    over: bool,
-    /// Slots that have to be accounted for.
-    expected: BTreeSet<i64>,
-}
-
-impl Series {
-    /// What a look at `now` finds, in the zone.
-    fn look(&mut self, now: i64, zone: Tz) {
-        if self.paused || self.over {
-            return;
-        }
-        if let Some(floor) = self.floor {
-            if floor > now {
-                return;
-            }
-            if floor > self.cursor && (self.kind == Kind::Once || self.anchor == floor) {
-                self.expected.insert(floor);
-            }
-            self.cursor = self.cursor.max(floor);
-        }
-        self.expected.extend(slots(&self.kind, self.anchor, (self.cursor, now), zone));
-        self.cursor = self.cursor.max(now);
-        self.over = self.kind == Kind::Once;
-    }
-
-    /// The clock was set back, or the zone is another one: slots after now come again, but for those that were used.
-    fn renew(&mut self, now: i64, used: &BTreeSet<i64>) {
-        if self.over || self.kind == Kind::Once {
-            return;
-        }
-        if self.floor.is_some_and(|floor| floor > self.cursor) {
-            return; // its first slot is still to come
-        }
-        self.expected.retain(|slot| *slot <= now || used.contains(slot));
-        self.cursor = self.cursor.min(now);
-        let asked = self.anchor != self.created && self.anchor != self.changed;
-        self.floor = (self.anchor > now && asked).then_some(self.anchor);
-    }
-
-    /// The first slot after what was looked at that was not used.
-    fn next(&self, used: &BTreeSet<i64>, zone: Tz) -> Option<i64> {
-        let floor = self.floor.filter(|floor| *floor > self.cursor && !used.contains(floor));
-        if let Some(floor) = floor.filter(|floor| self.kind == Kind::Once || self.anchor == *floor) {
-            return Some(floor);
-        }
-        let from = self.floor.map_or(self.cursor, |floor| floor.max(self.cursor));
-        let free = |days: i64| {
-            slots(&self.kind, self.anchor, (from, from + days * DAY), zone)
-                .into_iter()
-                .find(|slot| !used.contains(slot))
-        };
-        free(3).or_else(|| free(70)).or_else(|| free(800))
-    }
-}
-
 struct Sim {
     world: World,
     chance: Chance,
-    zones: Vec<usize>,
-    series: Vec<Series>,
-    /// Uses by hand.
-    by_hand: BTreeSet<(TaskId, i64)>,
+    book: Book,
     /// Claims that nobody works on any more.
     hung: BTreeSet<(SessionId, u32, u64)>,
     clock_changes: Vec<i64>,
     steps: u64,
     check_every: u64,
+}
+
+impl House for Sim {
+    fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn tell(&mut self, command: TaskCommand) -> Option<Reply> {
+        Some(self.world.put(Input::Task(command)))
+    }
 }
 
 impl Sim {
@@ -140,9 +70,7 @@ impl Sim {
         Self {
             world,
             chance: Chance(seed),
-            zones: (0..ZONES.len()).collect(),
-            series: Vec::new(),
-            by_hand: BTreeSet::new(),
+            book: Book::new(&ZONES),
             hung: BTreeSet::new(),
             clock_changes,
             steps: 0,
@@ -150,60 +78,10 @@ impl Sim {
         }
     }
 
-    fn now(&self) -> i64 {
-        self.world.now().wall.millis()
-    }
-
-    fn below(&mut self, end: i64) -> i64 {
-        i64::try_from(self.chance.next(u64::try_from(end).unwrap())).unwrap()
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[usize::try_from(self.chance.next(u64::try_from(all.len()).unwrap())).unwrap()]
-    }
-
-    fn zone(&self, agent: usize) -> Tz {
-        ZONES[self.zones[agent]].parse().unwrap()
-    }
-
-    fn fires(&self, id: TaskId) -> BTreeMap<i64, Fire> {
-        self.world.read(|db, txn| {
-            let rows = db.fires.collect_prefix(txn, &id, usize::MAX)?;
-            Ok(rows.into_iter().map(|((_, at), fire)| (at.millis(), fire)).collect())
-        })
-    }
-
-    fn used(&self, id: TaskId) -> BTreeSet<i64> {
-        let skipped = |fire: &Fire| matches!(fire.outcome, FireOutcome::Skipped { .. });
-        self.fires(id).into_iter().filter(|(_, fire)| !skipped(fire)).map(|(at, _)| at).collect()
-    }
-
-    fn look(&mut self) {
-        let now = self.now();
-        for at in 0..self.series.len() {
-            let zone = self.zone(self.series[at].agent);
-            self.series[at].look(now, zone);
-        }
-    }
-
-    fn renew(&mut self) {
-        let now = self.now();
-        for at in 0..self.series.len() {
-            self.renew_one(at, now);
-        }
-    }
-
-    fn renew_one(&mut self, at: usize, now: i64) {
-        if !self.series[at].over {
-            let used = self.used(self.series[at].id);
-            self.series[at].renew(now, &used);
-        }
-    }
-
     /// A sweep, and what agents make of it.
     fn sweep(&mut self) {
         self.world.sweep();
-        self.look();
+        self.book.look(self.now());
         self.world.settle();
         self.work();
     }
@@ -257,39 +135,37 @@ impl Sim {
 
     /// Awake until something is due, or just before or after that.
     fn until_due(&mut self) {
-        let now = self.now();
-        let due = self.world.read(|db, txn| Ok(db.tasks_due.first(txn, ..)?.map(|((at, _), ())| at.millis())));
         let most = self.until_clock_change(20 * DAY);
-        let length = due.map_or(HOUR, |due| (due - now).clamp(0, most)) + self.below(3) * 700;
-        self.world.pass(Millis::new(u64::try_from(length).unwrap()));
+        let length = until_due(&self.world, most) + self.chance.below(3) * 700;
+        self.world.pass(awake(length));
         self.sweep();
     }
 
     fn pass(&mut self) {
-        let most = *self.pick(&[MINUTE, 3 * HOUR, 30 * HOUR, 6 * DAY]);
-        let length = self.below(most);
+        let most = *self.chance.pick(&[MINUTE, 3 * HOUR, 30 * HOUR, 6 * DAY]);
+        let length = self.chance.below(most);
         let length = self.until_clock_change(length);
-        self.world.pass(Millis::new(u64::try_from(length).unwrap()));
+        self.world.pass(awake(length));
         self.sweep();
     }
 
     /// Not further than just before or after the next change of anybody's clocks.
     fn until_clock_change(&mut self, length: i64) -> i64 {
-        let (now, around) = (self.now(), (self.below(5) - 2) * 20 * MINUTE);
+        let (now, around) = (self.now(), (self.chance.below(5) - 2) * 20 * MINUTE);
         let next = self.clock_changes.iter().map(|at| at + around).find(|at| *at > now);
         next.map_or(length, |next| length.min(next - now))
     }
 
     fn suspend(&mut self) {
-        let most = *self.pick(&[2 * HOUR, 12 * HOUR, 3 * DAY, 21 * DAY]);
-        let length = self.below(most);
+        let most = *self.chance.pick(&[2 * HOUR, 12 * HOUR, 3 * DAY, 21 * DAY]);
+        let length = self.chance.below(most);
         self.world.step_clock(length);
         self.sweep();
     }
 
     fn set_back(&mut self) {
-        let most = *self.pick(&[50_000, 3 * HOUR, 2 * DAY]);
-        let length = self.below(most);
+        let most = *self.chance.pick(&[50_000, 3 * HOUR, 2 * DAY]);
+        let length = self.chance.below(most);
         self.back(length);
     }
 
@@ -301,15 +177,15 @@ impl Sim {
         if self.chance.one_in(3) {
             return self.crash(); // nobody told the engine; the start finds out
         }
-        let back = Millis::new(u64::try_from(length).unwrap());
+        let back = awake(length);
         self.world.put(Input::Clock(ClockChange::SetBack(back)));
-        self.renew();
+        self.book.renew(&self.world);
         self.sweep();
     }
 
     fn wrong_future(&mut self) {
-        let most = *self.pick(&[DAY, 40 * DAY, 800 * DAY]);
-        let length = self.below(most);
+        let most = *self.chance.pick(&[DAY, 40 * DAY, 800 * DAY]);
+        let length = self.chance.below(most);
         let before = self.now();
         self.world.step_clock(length);
         self.sweep();
@@ -326,243 +202,43 @@ impl Sim {
     fn crash(&mut self) {
         self.world.lose_effects();
         self.world.restart();
-        self.renew();
-        self.look();
+        self.book.renew(&self.world);
+        self.book.look(self.now());
         self.world.settle();
         self.work();
-    }
-
-    fn kind(&mut self) -> Kind {
-        let minutes = vec![u32::try_from(self.below(60)).unwrap()];
-        let hour = |sim: &mut Self| u32::try_from(sim.below(24)).unwrap();
-        match self.chance.next(8) {
-            0 => Kind::Every((1 + self.below(50)) * HOUR + self.below(HOUR)),
-            1 => Kind::Cron(Simple { minutes, hours: None, days: On::Week(vec![0]) }),
-            2 => Kind::Cron(Simple { minutes, hours: Some(vec![1, 2, 3]), days: On::All }),
-            3 => {
-                let days = On::Month(vec![1 + u32::try_from(self.below(31)).unwrap()]);
-                Kind::Cron(Simple { minutes, hours: Some(vec![hour(self)]), days })
-            }
-            4 => {
-                let days = On::Week(vec![1, 2, 3, 4, 5]);
-                Kind::Cron(Simple { minutes, hours: Some(vec![hour(self)]), days })
-            }
-            5 => Kind::Cron(Simple { minutes: vec![0, 30], hours: Some(vec![2]), days: On::Week(vec![0, 6]) }),
-            _ => Kind::Cron(Simple { minutes, hours: Some(vec![hour(self)]), days: On::All }),
-        }
     }
 
     fn command(&mut self) {
         self.world.sweep();
-        self.look();
+        self.book.look(self.now());
         self.world.settle();
-        let open: Vec<usize> = (0..self.series.len()).filter(|at| !self.series[*at].over).collect();
-        if open.len() < 2 * ZONES.len() {
-            return self.add();
+        let mut book = std::mem::take(&mut self.book);
+        let mut chance = self.chance.clone();
+        if book.open().len() < 2 * ZONES.len() {
+            book.add(self, &mut chance);
+        } else if chance.one_in(9) {
+            self.move_agent(&mut book, &mut chance);
+        } else {
+            book.command(self, &mut chance);
         }
-        let at = *self.pick(&open);
-        match self.chance.next(9) {
-            0 | 1 => {
-                self.tell(TaskCommand::Pause(self.series[at].id));
-                self.series[at].paused = true;
-            }
-            2..=4 => self.resume(at),
-            5 => self.change(at),
-            6 => {
-                let id = self.series[at].id;
-                if self.tell(TaskCommand::Run(id)) {
-                    self.by_hand.insert((id, self.now()));
-                    self.series[at].changed = self.now();
-                }
-            }
-            7 => self.move_agent(),
-            _ => {
-                self.tell(TaskCommand::Cancel(self.series[at].id));
-                self.series[at].over = true;
-            }
-        }
+        (self.book, self.chance) = (book, chance);
         self.world.settle();
         self.work();
     }
 
-    fn tell(&mut self, command: TaskCommand) -> bool {
-        let id = match &command {
-            TaskCommand::Pause(id) | TaskCommand::Resume(id) | TaskCommand::Set(id, _) => Some(*id),
-            _ => None,
-        };
-        match self.world.put(Input::Task(command)) {
-            Reply::Task(..) => {
-                let now = self.now();
-                for series in self.series.iter_mut().filter(|series| Some(series.id) == id) {
-                    series.changed = now;
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn resume(&mut self, at: usize) {
-        self.tell(TaskCommand::Resume(self.series[at].id));
-        self.series[at].paused = false;
-        self.look();
-    }
-
-    fn change(&mut self, at: usize) {
-        let kind = self.kind();
-        if self.series[at].kind == Kind::Once || self.series[at].kind == kind {
-            return;
-        }
-        let recurrence = Some(Some(text(&kind)));
-        let change = TaskChange { recurrence, ..TaskChange::default() };
-        assert!(self.tell(TaskCommand::Set(self.series[at].id, Box::new(change))));
-        let now = self.now();
-        let series = &mut self.series[at];
-        (series.kind, series.anchor, series.cursor, series.floor) = (kind, now, now, None);
-    }
-
-    fn add(&mut self) {
-        let agent = usize::try_from(self.chance.next(10)).unwrap();
-        let once = self.chance.one_in(6);
-        let kind = if once { Kind::Once } else { self.kind() };
-        let now = self.now();
-        let first = (once || self.chance.one_in(4)).then(|| now + HOUR + self.below(40 * DAY));
-        let missed = *self.pick(&[Missed::RunOnce, Missed::RunOnce, Missed::Skip, Missed::RunAll(3)]);
-        let overlap = *self.pick(&[Overlap::Refuse, Overlap::Queue]);
-        let new = NewTask {
-            agent: AgentId::new(u64::try_from(agent).unwrap() + 1),
-            home: TaskHome::Maintenance,
-            prompt: format!("{agent}"),
-            script: None,
-            reply: None,
-            first: first.map(|at| Timestamp::from_millis(at).to_string()),
-            recurrence: (!once).then(|| text(&kind)),
-            missed,
-            overlap,
-            origin: TaskOrigin::Operator,
-        };
-        let reply = self.world.put(Input::Task(TaskCommand::Add(Box::new(new))));
-        let Reply::Task(id, _) = reply else { panic!("{reply:?}") };
-        let anchor = first.unwrap_or(now);
-        self.series.push(Series {
-            id,
-            agent,
-            kind,
-            anchor,
-            created: now,
-            changed: now,
-            floor: first,
-            cursor: now,
-            paused: false,
-            over: false,
-            expected: BTreeSet::new(),
-        });
-    }
-
     /// An agent's people move.
-    fn move_agent(&mut self) {
-        let agent = usize::try_from(self.chance.next(10)).unwrap();
-        for at in 0..self.series.len() {
-            if self.series[at].agent == agent && self.series[at].paused && !self.series[at].over {
-                self.resume(at);
-            }
-        }
-        let zone = usize::try_from(self.chance.next(10)).unwrap();
-        self.world.apply(&format!("[[agents]]\nfolder = \"z{agent}\"\ntimezone = \"{}\"\n", ZONES[zone]));
-        if self.zones[agent] == zone {
-            return;
-        }
-        self.zones[agent] = zone;
-        let now = self.now();
-        for at in 0..self.series.len() {
-            if self.series[at].agent == agent {
-                self.renew_one(at, now);
-            }
-        }
+    fn move_agent(&mut self, book: &mut Book, chance: &mut Chance) {
+        let (agent, zone) = (usize::try_from(chance.next(10)).unwrap(), *chance.pick(&ZONES));
+        book.resume_all_of(self, agent);
+        self.world.apply(&format!("[[agents]]\nfolder = \"z{agent}\"\ntimezone = \"{zone}\"\n"));
+        book.moved(&self.world, agent, zone.parse().unwrap());
     }
 
     fn prove(&mut self) {
         if self.steps.is_multiple_of(self.check_every) {
             self.world.assert_sound();
         }
-        let now = self.now();
-        for series in self.series.iter().filter(|series| !series.over) {
-            let task = self.world.read(|db, txn| db.tasks.require(txn, &series.id));
-            let state = if series.paused { TaskState::Paused } else { TaskState::Active };
-            assert_eq!(task.state, state, "{} at {}", series.id, self.world.now().wall);
-        }
-        let open: Vec<usize> =
-            (0..self.series.len()).filter(|at| !self.series[*at].over && !self.series[*at].paused).collect();
-        if open.is_empty() {
-            return;
-        }
-        let at = *self.pick(&open);
-        let series = &self.series[at];
-        let task = self.world.read(|db, txn| db.tasks.require(txn, &series.id));
-        let next = series.next(&self.used(series.id), self.zone(series.agent)).map(Timestamp::from_millis);
-        assert_eq!(
-            task.next,
-            next,
-            "{} at {} (step {}), {:?} in {}: {task:?}",
-            series.id,
-            Timestamp::from_millis(now),
-            self.steps,
-            series.kind,
-            self.zone(series.agent)
-        );
-    }
-
-    /// Every slot ran once, or was skipped with a reason.
-    fn account(&self) -> (usize, usize) {
-        let mut messages: BTreeMap<(TaskId, i64), usize> = BTreeMap::new();
-        for (_, message) in self.world.all_messages() {
-            let Some(slot) = message.slot else { continue };
-            *messages.entry((slot.task, slot.at.millis())).or_default() += 1;
-        }
-        let (mut ran, mut skipped) = (0, 0);
-        for series in &self.series {
-            let task = self.world.read(|db, txn| db.tasks.require(txn, &series.id));
-            let fires = self.fires(series.id);
-            let runs: Vec<(i64, i64)> = fires
-                .iter()
-                .filter_map(|(at, fire)| match fire.outcome {
-                    FireOutcome::Skipped { until, .. } => Some((*at, until.millis())),
-                    _ => None,
-                })
-                .collect();
-            for slot in &series.expected {
-                let about = || format!("{} {}: {:?}", series.id, Timestamp::from_millis(*slot), fires.get(slot));
-                match fires.get(slot).map(|fire| &fire.outcome) {
-                    Some(FireOutcome::Skipped { .. }) => skipped += 1,
-                    None => {
-                        let covers = runs.iter().filter(|(first, until)| first <= slot && slot <= until).count();
-                        assert_eq!(covers, 1, "{}", about());
-                        skipped += 1;
-                    }
-                    Some(FireOutcome::Queued) => {
-                        assert_eq!(task.queued.map(Timestamp::millis), Some(*slot), "{}", about())
-                    }
-                    Some(_) => {
-                        assert_eq!(messages.get(&(series.id, *slot)), Some(&1), "{}", about());
-                        ran += 1;
-                    }
-                }
-            }
-            for (at, fire) in &fires {
-                let known = series.expected.contains(at) || self.by_hand.contains(&(series.id, *at));
-                assert!(known, "{} {} is no slot: {fire:?}", series.id, Timestamp::from_millis(*at));
-            }
-        }
-        assert!(messages.values().all(|count| *count == 1));
-        (ran, skipped)
-    }
-}
-
-fn text(kind: &Kind) -> String {
-    match kind {
-        Kind::Once => String::new(),
-        Kind::Cron(simple) => simple.text(),
-        Kind::Every(length) => length.to_string(),
+        self.book.prove(&self.world, &mut self.chance);
     }
 }
 
@@ -575,8 +251,8 @@ fn run(seed: u64, years: i64, check_every: u64) {
         sim.step();
     }
     sim.sweep();
-    let (ran, skipped) = sim.account();
-    println!("{} steps, {} series: {ran} slots ran, {skipped} were skipped", sim.steps, sim.series.len());
+    let (ran, skipped) = sim.book.account(&sim.world);
+    println!("{} steps, {} series: {ran} slots ran, {skipped} were skipped", sim.steps, sim.book.series.len());
 }
 
 fn seeds(default: &str, years: i64, check_every: u64) {

@@ -106,7 +106,7 @@ pub(super) fn slots(kind: &Kind, anchor: i64, (from, to): (i64, i64), zone: Tz) 
 }
 
 /// The changes of a zone's clocks, to the minute.
-pub(super) fn changes((from, to): (i64, i64), zone: Tz) -> Vec<i64> {
+pub(crate) fn changes((from, to): (i64, i64), zone: Tz) -> Vec<i64> {
     const DAY: i64 = 86_400_000;
     let offset =
         |at: i64| zone.offset_from_utc_datetime(&DateTime::from_timestamp_millis(at).unwrap().naive_utc()).fix();

@@ -1,7 +1,9 @@
 //! A world around the real engine: a store in a directory of its own, a clock that only tests move, and an outside
 //! (mailboxes, runtime, channels) that does what effects ask for when a test lets it.
 
+pub(crate) mod chance;
 pub(crate) mod outside;
+mod power;
 mod shown;
 
 use std::cell::Cell;
@@ -11,7 +13,8 @@ use hearth::channel::event;
 use hearth::config::file;
 use hearth::engine::Applied;
 use hearth::engine::commit::{Engine, Submission};
-use hearth::model::configure::{Change, Configure};
+use hearth::model::channel::ChannelKind;
+use hearth::model::configure::{Change, ChannelSpec, Configure};
 use hearth::model::delivery::Outbound;
 use hearth::model::entity::Origin;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
@@ -20,7 +23,7 @@ use hearth::model::message::{Message, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
 use hearth::model::session::ChatSession;
-use hearth::model::{Awake, Effect, Input, Millis, Moment, Timestamp};
+use hearth::model::{Awake, ChannelName, Effect, Input, Millis, Moment, Timestamp};
 use hearth::state::{self, Error, Read, Store, Tables};
 
 pub(crate) use outside::Outside;
@@ -31,11 +34,17 @@ pub(crate) const NOON: &str = "2026-04-20T12:00:00Z";
 
 /// The engine with a store, a clock and an outside.
 pub(crate) struct World {
-    engine: Engine,
-    _dir: tempfile::TempDir,
+    /// None only while the store is opened anew.
+    engine: Option<Engine>,
+    dir: tempfile::TempDir,
+    options: state::Options,
+    policy: Policy,
+    builds: bool,
     wall: i64,
     awake: Awake,
     groups: Cell<u64>,
+    /// Nobody looks at its store in the end.
+    pub(crate) forsaken: bool,
     /// What has to be done outside, in order.
     pub(crate) effects: VecDeque<Effect>,
     /// Who does it.
@@ -56,8 +65,13 @@ impl World {
 
     /// A world in memory where there is such a place, for simulations.
     pub(crate) fn in_memory() -> Self {
+        Self::in_memory_with(Policy::STANDARD, 256 << 20)
+    }
+
+    /// The same with other constants, and a map of this size.
+    pub(crate) fn in_memory_with(policy: Policy, map_bytes: usize) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        Self::at((dir, false), Policy::STANDARD, |_| {})
+        Self::at((dir, false), policy, |options| options.map_bytes = Some(map_bytes))
     }
 
     fn at((dir, builds): (tempfile::TempDir, bool), policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
@@ -65,14 +79,18 @@ impl World {
         options.map_bytes = Some(256 << 20);
         options.margin_bytes = 0;
         change(&mut options);
-        let store = Store::open(dir.path(), options).unwrap();
+        let store = Store::open(dir.path(), options.clone()).unwrap();
         let run = store.begin_run().unwrap();
         Self {
-            engine: Engine::new(store, policy, b"/data/groups".to_vec()).with_builds(builds),
-            _dir: dir,
+            engine: Some(engine(store, &policy, builds)),
+            dir,
+            options,
+            policy,
+            builds,
             wall: Timestamp::parse(NOON).unwrap().millis(),
             awake: Awake::new(run, 0),
             groups: Cell::new(0),
+            forsaken: false,
             effects: VecDeque::new(),
             outside: Outside::default(),
             log: Vec::new(),
@@ -114,13 +132,13 @@ impl World {
 
     /// The machine is in another zone now.
     pub(crate) fn move_to(&mut self, zone: &str) {
-        self.engine.move_to(hearth::time::zone::Zone::parse(zone).unwrap());
+        self.engine().move_to(hearth::time::zone::Zone::parse(zone).unwrap());
         self.put(Input::Clock(hearth::model::input::ClockChange::Zone));
     }
 
     /// How long it is until something is due.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.engine.next_due(self.now()).unwrap()
+        self.engine().next_due(self.now()).unwrap()
     }
 
     /// The daemon dies with everything it had in memory and starts again; `outside` tells what its agents do.
@@ -130,8 +148,12 @@ impl World {
         self.put(Input::Start);
     }
 
+    fn engine(&self) -> &Engine {
+        self.engine.as_ref().expect("the store is open")
+    }
+
     pub(crate) fn store(&self) -> &Store {
-        self.engine.store()
+        self.engine().store()
     }
 
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Tables, &Read<'_>) -> Result<T, Error>) -> T {
@@ -141,7 +163,7 @@ impl World {
     /// Puts inputs in as one group.
     pub(crate) fn group(&mut self, inputs: Vec<Input>) -> Vec<Result<Applied, Error>> {
         let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
-        let answers = self.engine.commit(&group, self.now(), self.entropy()).unwrap();
+        let answers = self.engine().commit(&group, self.now(), self.entropy()).unwrap();
         for applied in answers.iter().flatten() {
             self.effects.extend(applied.effects.iter().cloned());
         }
@@ -170,7 +192,7 @@ impl World {
 
     /// Asks what an input would do.
     pub(crate) fn dry_run(&self, input: Input) -> Applied {
-        self.engine
+        self.engine()
             .commit(&[Submission { input, dry_run: true }], self.now(), self.entropy())
             .unwrap()
             .pop()
@@ -300,16 +322,28 @@ impl World {
 
     /// What happened, and the whole store, against the snapshot of this name.
     pub(crate) fn check(&self, name: &str) {
-        insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
+        insta::with_settings!({ snapshot_path => "../snapshots" }, {
+            insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
+        });
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && !self.forsaken {
             self.assert_sound();
         }
     }
+}
+
+fn engine(store: Store, policy: &Policy, builds: bool) -> Engine {
+    Engine::new(store, policy.clone(), b"/data/groups".to_vec()).with_builds(builds)
+}
+
+/// The change that configures a channel.
+pub(crate) fn channel(name: &str, kind: ChannelKind) -> Change {
+    let name = ChannelName::new(name).unwrap();
+    Change::PutChannel(ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None })
 }
 
 /// A `hearth.toml` without its first line.

@@ -1,0 +1,119 @@
+//! The end: the faults stop, time goes on, and then everything that was ever accepted is accounted for.
+
+use std::collections::BTreeMap;
+
+use hearth::model::Millis;
+use hearth::model::delivery::{Author, OutState};
+use hearth::model::mailbox::Collection;
+use hearth::model::message::MessageState;
+use hearth::model::task::TaskCommand;
+use hearth::model::{Input, id::OutboundId};
+
+use super::agents::GHOST;
+use super::platform::Mood;
+use super::{Faults, Sim};
+
+/// Looks at the clock until everything has to be over; the later ones are half a day apart, so that what nobody answers
+/// lapses.
+const ROUNDS: usize = 1_500;
+
+impl Sim {
+    /// From now on everybody does what they should.
+    pub(super) fn drain(&mut self) {
+        if self.tight {
+            self.widen();
+        }
+        self.faults = Faults::NONE;
+        self.platform.borrow_mut().mood = Mood::Good;
+        self.crash();
+        for at in 0..self.events.len() {
+            if !self.events[at].taken {
+                self.bring(at);
+            }
+        }
+        let tasks: Vec<_> = self.world.read(|db, txn| db.tasks.iter(txn)?.collect());
+        for (id, _) in tasks.into_iter().filter(|(_, task)| task.state.is_open()) {
+            self.put(Input::Task(TaskCommand::Cancel(id)));
+        }
+        self.book.end();
+        for round in 0..ROUNDS {
+            if round % 8 == 0 && self.unfinished().is_empty() {
+                return;
+            }
+            let length = if round < ROUNDS / 2 { Millis::seconds(10) } else { Millis::minutes(12 * 60) };
+            self.world.pass(length);
+            self.sweep();
+            self.perform(10_000);
+            for (session, number) in self.running() {
+                self.work_of(session, number);
+                let found = self.world.outside.files_of(session);
+                if found.len() != self.looked.insert(session, found.len()).unwrap_or_default() {
+                    self.put(Input::Collected(Collection { session, found, closes: None }));
+                }
+            }
+            self.perform(10_000);
+            if round % 16 == 0 {
+                self.prove();
+            }
+        }
+        panic!("not done:\n{}", self.unfinished().join("\n"));
+    }
+
+    /// What still waits: messages that ask for a turn, everything said, everything asked.
+    fn unfinished(&self) -> Vec<String> {
+        let waits = |state: &MessageState| matches!(state, MessageState::Pending(_) | MessageState::Claimed { .. });
+        let messages = self.world.all_messages().into_iter().filter(|(_, m)| m.trigger && waits(&m.state));
+        let said = self.world.all_outbound().into_iter().filter(|(_, outbound)| {
+            matches!(outbound.state, OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. })
+        });
+        let mut found: Vec<String> = messages.map(|row| format!("{row:?}")).collect();
+        found.extend(said.map(|row| format!("{row:?}")));
+        let (approvals, questions, held) =
+            self.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.questions_due.len(txn)?, db.held.len(txn)?)));
+        if (approvals, questions, held) != (0, 0, 0) {
+            found.push(format!("{approvals} approvals, {questions} questions, {held} held messages"));
+        }
+        found
+    }
+
+    /// Everything accepted has an end with a reason, nothing was said twice, nothing is lost.
+    pub(super) fn account(&mut self) {
+        self.plan.check_always = true;
+        self.prove();
+        for (id, message) in self.world.all_messages() {
+            match message.state {
+                MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. } => {}
+                MessageState::Pending(_) if !message.trigger => {}
+                other => panic!("{id}: {other:?}"),
+            }
+        }
+        self.account_for_answers();
+        assert!(self.events.iter().all(|event| event.taken), "a platform still waits");
+        let (ran, skipped) = self.book.account(&self.world);
+        self.happened.insert("slots that ran", u64::try_from(ran).unwrap());
+        self.happened.insert("slots skipped", u64::try_from(skipped).unwrap());
+        self.happened.insert("messages", self.messages().0);
+    }
+
+    fn account_for_answers(&self) {
+        let mut shown: BTreeMap<OutboundId, usize> = BTreeMap::new();
+        for (id, _) in &self.world.outside.shown {
+            *shown.entry(*id).or_default() += 1;
+        }
+        assert!(shown.values().all(|count| *count == 1), "something was shown twice");
+        for (id, outbound) in self.world.all_outbound() {
+            match outbound.state {
+                OutState::Delivered { .. } => {
+                    assert!(self.platform.borrow().was_shown(id), "{id} was delivered and nobody saw it");
+                }
+                OutState::Failed { .. }
+                | OutState::Abandoned { .. }
+                | OutState::Refused { .. }
+                | OutState::Carried { .. } => {}
+                other => panic!("{id}: {other:?}"),
+            }
+            let ghost = matches!(&outbound.author, Author::Agent { wire_id, .. } if wire_id.starts_with(GHOST));
+            assert!(!ghost || !shown.contains_key(&id), "{id} was said by somebody who was gone");
+        }
+    }
+}

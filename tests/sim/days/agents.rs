@@ -1,0 +1,228 @@
+//! Agents: they claim, say, ask, end, fail, hang and die, and write files that are looked at late, in part or never.
+
+use std::collections::BTreeSet;
+
+use hearth::model::card::CardOption;
+use hearth::model::id::SessionId;
+use hearth::model::incarnation::{Exit, Phase};
+use hearth::model::input::RuntimeEvent;
+use hearth::model::mailbox::{Again, Collection, Found, Record, Said, Target};
+use hearth::model::request::{NewQuestion, Request, TaskRequest, Wish};
+use hearth::model::task::Gated;
+use hearth::model::{Input, Millis};
+
+use super::{Sim, without};
+use crate::slots::HOUR;
+use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
+
+/// What an incarnation has in its head: messages that it began and ended.
+#[derive(Debug, Default)]
+pub(super) struct Mind {
+    begun: BTreeSet<u64>,
+    ended: BTreeSet<u64>,
+}
+
+/// What the wire ids of files begin with that an incarnation which is gone seems to have written.
+pub(super) const GHOST: &str = "ghost";
+
+impl Sim {
+    pub(super) fn work(&mut self) {
+        if let Some((session, number)) = self.somebody() {
+            self.work_of(session, number);
+        }
+    }
+
+    /// An incarnation does something: claims, says, asks, ends, fails. Whether anybody looks is chance.
+    pub(super) fn work_of(&mut self, session: SessionId, number: u32) {
+        let mind = self.minds.entry((session, number)).or_default();
+        let open = without(&mind.begun, &mind.ended);
+        let inbox = self.world.outside.inbox.get(&session).cloned().unwrap_or_default();
+        let next = inbox.values().find(|message| message.trigger && !mind.begun.contains(&message.seq)).map(|m| m.seq);
+        let found = match (open.first(), next) {
+            (Some(_), Some(seq)) if open.len() < 3 && self.chance.one_in(4) => vec![self.begin(session, number, seq)],
+            (Some(seq), _) => self.go_on((session, number), *seq, &open),
+            (None, Some(seq)) => vec![self.begin(session, number, seq)],
+            (None, None) => return,
+        };
+        self.write((session, number), found);
+    }
+
+    fn begin(&mut self, session: SessionId, number: u32, seq: u64) -> Found {
+        self.minds.entry((session, number)).or_default().begun.insert(seq);
+        claim(seq, number)
+    }
+
+    fn go_on(&mut self, (session, number): (SessionId, u32), seq: u64, open: &[u64]) -> Vec<Found> {
+        let words = self.words(session, number, seq);
+        let dice = self.chance.next(24);
+        let ends = !(4..=9).contains(&dice);
+        let also: Vec<u64> = open[1..].iter().copied().filter(|_| self.chance.one_in(2)).collect();
+        if ends {
+            let mind = self.minds.entry((session, number)).or_default();
+            mind.ended.insert(seq);
+            mind.ended.extend(&also);
+        }
+        match dice {
+            0 => vec![failed(seq, number, "out of tokens")],
+            1 => vec![try_again(seq, also, number, Again::Later)],
+            2 => vec![try_again(seq, also, number, Again::Wait(None))],
+            3 => {
+                let why = Gated { why: "nothing to do".into(), failed: self.chance.one_in(2) };
+                vec![with(end(seq, number, vec![]), also, Some(why))]
+            }
+            4 | 5 => vec![mid_turn(words)],
+            6 => vec![leftover(words)],
+            7 => vec![mid_turn(self.wish(words))],
+            8 | 9 => vec![],
+            10..=12 => {
+                let more = Said { wire_id: format!("{}b", words.wire_id), number: words.number + 2, ..words.clone() };
+                self.numbers.insert(session, more.number);
+                vec![with(end(seq, number, vec![words, more]), also, None)]
+            }
+            _ => vec![with(end(seq, number, vec![words]), also, None)],
+        }
+    }
+
+    fn words(&mut self, session: SessionId, number: u32, seq: u64) -> Said {
+        let context = self.world.outside.numbers.get(&session).copied().unwrap_or(1);
+        let own = self.numbers.entry(session).or_insert(1);
+        *own = (*own + 2).max(context);
+        let own = *own;
+        let to = match self.chance.next(8) {
+            0 => Target::Destination("peer".to_owned()),
+            1 => Target::Destination("nobody".to_owned()),
+            _ => Target::Reply,
+        };
+        let mut words = said(own, number, Some(seq), to);
+        if self.chance.one_in(10) {
+            let after = self.chance.next(3 * 3_600_000);
+            words.deliver_after = Some(self.world.now().wall.plus(Millis::new(after)));
+        }
+        words
+    }
+
+    /// What an agent asks of Hearth.
+    fn wish(&mut self, words: Said) -> Said {
+        let option = |word: &str| CardOption { label: word.into(), chosen: word.into(), value: word.into() };
+        let request = match self.chance.next(5) {
+            0 | 1 => Request::Question(NewQuestion {
+                title: "Deploy?".into(),
+                body: "To production".into(),
+                options: vec![option("yes"), option("no")],
+                timeout: Millis::seconds(60 + self.chance.next(3_600)),
+            }),
+            2 => Request::CreateAgent { name: format!("Made {}", self.chance.next(4)), instructions: None },
+            3 => Request::Tasks(TaskRequest::List(None)),
+            _ => {
+                let at = self.world.now().wall.plus(Millis::new(self.chance.next(30 * 3_600_000)));
+                Request::Tasks(TaskRequest::Schedule {
+                    prompt: "Look".into(),
+                    first: at.to_string(),
+                    recurrence: None,
+                    script: None,
+                })
+            }
+        };
+        let name = format!("r{}", words.number);
+        Said { wish: Wish::Request(Box::new(request)), request: Some(name), ..words }
+    }
+
+    /// Files appear in a mailbox; mostly somebody looks at once.
+    fn write(&mut self, (session, _): (SessionId, u32), found: Vec<Found>) {
+        let seen = self.world.outside.write(session, found);
+        if self.chance.one_in(2) {
+            self.put(seen);
+        }
+    }
+
+    /// Somebody looks into a mailbox: at everything in it, or at what was written first.
+    pub(super) fn look(&mut self) {
+        let sessions: Vec<SessionId> = self.world.outside.written.keys().copied().collect();
+        if sessions.is_empty() {
+            return;
+        }
+        let session = *self.chance.pick(&sessions);
+        let mut found = self.world.outside.files_of(session);
+        if !found.is_empty() && self.chance.one_in(3) {
+            let some = 1 + self.chance.next(u64::try_from(found.len()).unwrap());
+            found.truncate(usize::try_from(some).unwrap());
+        }
+        self.put(Input::Collected(Collection { session, found, closes: None }));
+    }
+
+    /// Files with the number of an incarnation that is closed: an old mount, a clock in the past, a lie.
+    pub(super) fn ghost(&mut self) {
+        let launched = self.world.outside.launched.clone();
+        if launched.is_empty() {
+            return;
+        }
+        let (session, number) = *self.chance.pick(&launched);
+        let closed = self.world.read(|db, txn| {
+            Ok(db
+                .incarnations
+                .get(txn, &(session, number))?
+                .is_none_or(|row| matches!(row.phase, Phase::Closed { .. })))
+        });
+        if !closed {
+            return;
+        }
+        let seq = 2 * (1 + self.chance.next(60));
+        let mut words = said(1_000_001 + 2 * self.chance.next(1_000), number, Some(seq), Target::Reply);
+        words.wire_id = format!("{GHOST}-{}", words.wire_id);
+        let found = match self.chance.next(5) {
+            0 => vec![claim(seq, number)],
+            1 => vec![claim(seq, number), end(seq, number, vec![words])],
+            2 => vec![failed(seq, number, "a ghost")],
+            3 => vec![mid_turn(words)],
+            _ => vec![leftover(words)],
+        };
+        let seen = self.world.outside.write(session, found);
+        self.put(seen);
+    }
+
+    /// An incarnation dies; mostly the runtime says so.
+    pub(super) fn die(&mut self) {
+        let Some((session, number)) = self.somebody() else { return };
+        let exit = self.chance.pick(&[Exit::Signal(9), Exit::Code(0), Exit::Code(1), Exit::Unknown]).clone();
+        let gone = self.world.outside.end(session, number, exit);
+        if !self.chance.one_in(3) {
+            self.put(gone);
+        }
+    }
+
+    /// News that is old: it comes at last, or again.
+    pub(super) fn old_news(&mut self) -> Option<Input> {
+        if self.chance.one_in(2)
+            && let Some(news) = self.late.pop_front()
+        {
+            return Some(news);
+        }
+        let launched = self.world.outside.launched.clone();
+        if launched.is_empty() {
+            return None;
+        }
+        let (session, number) = *self.chance.pick(&launched);
+        let runs = self.world.outside.running.get(&session) == Some(&number);
+        Some(match runs {
+            true => Input::Runtime(RuntimeEvent::Running(session, number)),
+            false => gone(session, number, Exit::Unknown),
+        })
+    }
+
+    /// Those that have nothing to do any more forget everything: their numbers never come again.
+    pub(super) fn forget_old_minds(&mut self) {
+        let running = self.world.outside.running.clone();
+        self.minds.retain(|(session, number), _| running.get(session) == Some(number));
+    }
+}
+
+/// An end that names further messages and says why the agent was not woken.
+fn with(mut found: Found, more: Vec<u64>, why: Option<Gated>) -> Found {
+    if let Record::End { also, gated, .. } = &mut found.record {
+        (*also, *gated) = (more, why);
+    }
+    found
+}
+
+/// How long agents work on something at most.
+pub(super) const LONG: i64 = 6 * HOUR;

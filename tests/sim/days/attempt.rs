@@ -1,0 +1,58 @@
+//! One run, told as what it came to.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::Sim;
+use super::plan::Plan;
+
+/// A run that failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// The step in which it did.
+    pub(crate) step: u64,
+    /// Which promise was broken.
+    pub(crate) what: String,
+    /// The newest inputs before.
+    pub(crate) trail: String,
+}
+
+/// A run that did not.
+pub(crate) struct Told {
+    steps: u64,
+    inputs: u64,
+    days: i64,
+    /// How often everything happened.
+    pub(crate) happened: BTreeMap<&'static str, u64>,
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let messages = self.happened.get("messages").copied().unwrap_or_default();
+        write!(f, "{} steps, {} inputs, {messages} messages, {} days with the end", self.steps, self.inputs, self.days)
+    }
+}
+
+/// Runs a plan.
+pub(crate) fn attempt(plan: &Plan) -> Result<Told, Failure> {
+    let mut sim = Sim::new(plan.clone());
+    match catch_unwind(AssertUnwindSafe(|| sim.run())) {
+        Ok(()) => Ok(Told {
+            steps: sim.step,
+            inputs: sim.inputs,
+            days: sim.days_passed(),
+            happened: std::mem::take(&mut sim.happened),
+        }),
+        Err(panic) => {
+            let failure = Failure { step: sim.step, what: words(panic.as_ref()), trail: sim.trail() };
+            sim.give_up();
+            Err(failure)
+        }
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}

@@ -1,0 +1,237 @@
+//! What goes wrong with the machine: clocks, sleep, deaths, power, room. And time itself.
+
+use hearth::model::id::SessionId;
+use hearth::model::incarnation::{Phase, StopReason, ToolUse};
+use hearth::model::input::ClockChange;
+use hearth::model::mailbox::{Collection, Observation, ObservedState};
+use hearth::model::{Input, Millis};
+
+use super::agents::LONG;
+use super::platform::Mood;
+use super::{ROOMY, Sim};
+use crate::slots::{DAY, HOUR, MINUTE, awake};
+use crate::world::inbound;
+
+/// Sweeps of a quiet time at most.
+const SWEEPS: usize = 12;
+
+impl Sim {
+    /// A sweep that saw hearts beat, and perhaps progress.
+    pub(super) fn sweep(&mut self) {
+        let mut observations = self.world.outside.observations();
+        for observation in &mut observations {
+            observation.state = self.chance.one_in(3).then(|| ObservedState {
+                tool: self.chance.one_in(3).then(|| ToolUse {
+                    name: "Bash".into(),
+                    timeout: self.chance.one_in(2).then(|| Millis::minutes(10)),
+                }),
+                progress: self.chance.one_in(2),
+            });
+        }
+        self.put(Input::Sweep(observations));
+    }
+
+    fn beats(&self) -> Vec<Observation> {
+        self.world.outside.observations()
+    }
+
+    /// Awake time passes, with a sweep whenever something is due.
+    fn pass(&mut self, mut length: i64) {
+        for _ in 0..SWEEPS {
+            let due = self.world.next_due().map_or(length, |due| i64::try_from(due.get()).unwrap_or(length));
+            let part = due.clamp(1_000, length.max(1_000)).min(length);
+            self.world.pass(awake(part));
+            self.sweep();
+            self.perform(self.faults.hands);
+            length -= part;
+            if length <= 0 {
+                return;
+            }
+        }
+        // Nobody counted the rest: as if the machine had slept.
+        self.world.step_clock(length);
+        self.sweep();
+    }
+
+    pub(super) fn quiet(&mut self) {
+        let most = *self.chance.pick(&[MINUTE, MINUTE, 20 * MINUTE, 2 * HOUR, LONG]);
+        let length = self.chance.below(most);
+        self.pass(length);
+    }
+
+    /// The machine sleeps. Nobody's age grows meanwhile.
+    pub(super) fn suspend(&mut self) {
+        let beats = self.beats();
+        self.put(Input::Sweep(beats));
+        self.perform(10_000);
+        let before = self.stopped_for_age();
+        let most = *self.chance.pick(&[HOUR, 12 * HOUR, 2 * DAY]);
+        let length = self.chance.below(most);
+        self.world.step_clock(length);
+        let beats = self.beats();
+        self.put(Input::Sweep(beats));
+        let after = self.stopped_for_age();
+        assert_eq!(before, after, "agents were ended because the machine slept");
+    }
+
+    /// Incarnations that are being stopped because they took too long.
+    fn stopped_for_age(&self) -> Vec<(SessionId, u32)> {
+        let age = |why| matches!(why, StopReason::ClaimStuck | StopReason::Ceiling | StopReason::Silent);
+        self.world.read(|db, txn| {
+            let mut found = Vec::new();
+            for live in db.live.iter(txn)? {
+                let live = live?;
+                if matches!(db.incarnations.require(txn, &live)?.phase, Phase::Stopping { why, .. } if age(why)) {
+                    found.push(live);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    pub(super) fn set_back(&mut self) {
+        let most = *self.chance.pick(&[50_000, 3 * HOUR, DAY]);
+        let length = self.chance.below(most);
+        self.back(length);
+    }
+
+    fn back(&mut self, length: i64) {
+        if self.tight {
+            return; // what was skipped for want of room is told apart from what was not looked at elsewhere
+        }
+        self.world.step_clock(-length);
+        if length <= MINUTE {
+            return self.sweep();
+        }
+        if self.chance.one_in(3) {
+            return self.crash(); // nobody told the engine; the start finds out
+        }
+        self.put(Input::Clock(ClockChange::SetBack(awake(length))));
+        self.book.renew(&self.world);
+        self.sweep();
+    }
+
+    pub(super) fn jump_ahead(&mut self) {
+        if self.tight {
+            return;
+        }
+        let most = *self.chance.pick(&[HOUR, 20 * HOUR]);
+        let length = self.chance.below(most);
+        self.world.step_clock(length);
+        self.sweep();
+        self.perform(self.faults.hands);
+        self.back(length);
+    }
+
+    /// Close to the next change of somebody's clocks, if that is not too far away.
+    pub(super) fn season(&mut self) {
+        let (now, around) = (self.world.now().wall.millis(), (self.chance.below(5) - 2) * 20 * MINUTE);
+        let next = self.seasons.iter().map(|at| at + around).find(|at| *at > now);
+        match next {
+            Some(next) if next - now < 3 * DAY => self.pass(next - now),
+            _ => {}
+        }
+    }
+
+    /// The daemon dies between two steps and starts again; its agents die with it, or live on.
+    pub(super) fn crash(&mut self) {
+        self.forget();
+        if self.chance.one_in(2) {
+            self.world.outside.running.clear();
+        }
+        self.world.reopen(None);
+        self.started();
+    }
+
+    fn started(&mut self) {
+        self.put(Input::Start);
+        self.memory.restarted = true;
+        self.forget_old_minds();
+        // Minds of those that live on stay theirs; the platform brings what it never heard about.
+        let waiting: Vec<usize> = (0..self.events.len()).rev().take(40).filter(|at| !self.events[*at].taken).collect();
+        for at in waiting {
+            if self.chance.one_in(2) {
+                self.bring(at);
+            }
+        }
+    }
+
+    /// The power goes while something is committed: that is as if it had never happened, and everybody dies.
+    pub(super) fn cut(&mut self) {
+        let torn = match self.chance.next(4) {
+            0 => vec![Input::Sweep(self.beats())],
+            1 => match self.somebody() {
+                Some((session, _)) => {
+                    let found = self.world.outside.files_of(session);
+                    vec![Input::Collected(hearth::model::mailbox::Collection { session, found, closes: None })]
+                }
+                None => vec![Input::Sweep(Vec::new())],
+            },
+            _ => self.events.iter().rev().take(3).map(|event| inbound(&event.json)).collect(),
+        };
+        self.forget();
+        let before = self.world.store().reader().last_change();
+        self.world.cut_power(torn);
+        // One more than before, which counted the start of the run.
+        assert_eq!(self.world.store().reader().last_change(), before + 1, "the torn commit is there");
+        self.world.outside.running.clear();
+        // Of files that an agent wrote last, the newest may be gone, too.
+        for files in self.world.outside.written.values_mut() {
+            if !files.is_empty() && self.chance.one_in(3) {
+                let kept = self.chance.next(u64::try_from(files.len()).unwrap() + 1);
+                files.truncate(usize::try_from(kept).unwrap());
+            }
+        }
+        self.started();
+    }
+
+    /// There is hardly any room any more; or there is again.
+    pub(super) fn tighten(&mut self) {
+        self.forget();
+        if self.tight {
+            return self.widen();
+        }
+        let room = usize::try_from(32 + self.chance.next(64)).unwrap() * 4_096;
+        self.world.reopen(Some(self.world.file_bytes().next_multiple_of(4_096) + room));
+        self.tight = true;
+        self.started();
+    }
+
+    pub(super) fn widen(&mut self) {
+        self.world.reopen(Some(ROOMY));
+        self.tight = false;
+        self.started();
+    }
+
+    /// The same input twice in a row leaves what it leaves once.
+    pub(super) fn twice(&mut self) {
+        let input = match self.chance.next(3) {
+            0 => self.old_news(),
+            1 => self.somebody().map(|(session, _)| {
+                let found = self.world.outside.files_of(session);
+                Input::Collected(Collection { session, found, closes: None })
+            }),
+            _ => self.events.last().map(|event| inbound(&event.json)),
+        };
+        let Some(input) = input else { return };
+        if self.tight {
+            return;
+        }
+        self.put(input.clone());
+        if self.memory.is_time_for_all(&self.world) {
+            let once = self.world.text();
+            self.put(input.clone());
+            let twice = self.world.text();
+            let differs = once.lines().zip(twice.lines()).find(|(once, twice)| once != twice);
+            assert!(once == twice, "{input:?} changed something the second time: {differs:?}");
+        }
+        if let (Input::Inbound(_), Some(last)) = (&input, self.events.last_mut()) {
+            last.taken = true;
+        }
+    }
+
+    pub(super) fn change_mood(&mut self) {
+        let mood = *self.chance.pick(&[Mood::Good, Mood::Good, Mood::Flaky, Mood::Flaky, Mood::Down]);
+        self.platform.borrow_mut().mood = mood;
+    }
+}

@@ -1,0 +1,435 @@
+//! Days of a house under everything that can go wrong, over the real engine and a real store in memory.
+//!
+//! Clock, mailboxes, containers and networks are simulated, and all that chance decides follows from the seed. Each step
+//! draws from a stream of its own, so that steps can be left out of a run without changing the others: that is how a
+//! failing run is made short. After every step the invariants hold; in the end the faults stop, and everything that was
+//! ever accepted is accounted for.
+//!
+//! What was synced last is what a restart finds: Hearth syncs every commit before anybody hears of it, so the one that
+//! the power may take is the one under way. See `World::cut_power`.
+
+mod account;
+mod agents;
+pub(crate) mod attempt;
+mod faults;
+mod invariants;
+mod people;
+pub(crate) mod plan;
+mod platform;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use hearth::model::channel::ChannelKind;
+use hearth::model::id::SessionId;
+use hearth::model::policy::Policy;
+use hearth::model::report::Reply;
+use hearth::model::task::TaskCommand;
+use hearth::model::{Effect, Input, Millis};
+use hearth::state::Admission;
+
+use self::agents::Mind;
+use self::invariants::Memory;
+use self::people::Event;
+use self::plan::{KINDS, Kind, Plan};
+use self::platform::Platform;
+use crate::slots::{Book, DAY, House, changes};
+use crate::world::chance::Chance;
+use crate::world::{World, channel};
+
+/// Inputs that are shown of a run that failed.
+const TRAIL: usize = 40;
+
+/// Address space of the store when there is room.
+const ROOMY: usize = 512 << 20;
+
+/// Where the people of the first agents live; the book of their tasks is kept by these.
+const ZONES: [&str; 5] =
+    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu"];
+
+const TOML: &str = r#"
+max_containers = 3
+[retention]
+bodies = "40d"
+journal = "forever"
+drops = "40d"
+dedup = "40d"
+[[agents]]
+folder = "always"
+timezone = "Europe/Berlin"
+max_parallel = 2
+[[agents]]
+folder = "listens"
+timezone = "America/New_York"
+max_prompt_messages = 2
+[[agents]]
+folder = "fan"
+timezone = "Australia/Lord_Howe"
+max_prompt_messages = 3
+[[agents]]
+folder = "threads"
+timezone = "America/Santiago"
+[[agents]]
+folder = "main"
+timezone = "Asia/Kathmandu"
+trust = "main"
+[[agents]]
+folder = "other"
+[[users]]
+id = "net:boss"
+roles = ["owner"]
+[[users]]
+id = "web:chief"
+roles = ["admin"]
+[[users]]
+id = "net:others"
+roles = ["admin:other"]
+[[users]]
+id = "net:ann"
+member_of = ["main", "other"]
+[[chats]]
+channel = "web"
+platform_id = "C"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "always"
+engage = "pattern"
+pattern = "."
+[[chats.wirings]]
+agent = "listens"
+ignored = "accumulate"
+[[chats]]
+channel = "net"
+platform_id = "D"
+group = true
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "fan"
+engage = "mention-sticky"
+ignored = "accumulate"
+[[chats.wirings]]
+agent = "threads"
+session = "per-thread"
+ignored = "accumulate"
+[[chats]]
+channel = "net"
+platform_id = "M"
+group = true
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+[[chats.wirings]]
+agent = "other"
+ignored = "accumulate"
+[[chats]]
+channel = "web"
+platform_id = "K"
+group = true
+unknown_senders = "strict"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "[a-z]"
+senders = "known"
+session = "agent-shared"
+"#;
+
+/// An agent that comes and goes.
+const DOOMED: &str = r#"
+[[agents]]
+folder = "doomed"
+[[chats]]
+channel = "net"
+platform_id = "D"
+group = true
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "doomed"
+engage = "pattern"
+pattern = "."
+"#;
+
+/// How bad it is, by the seed.
+struct Faults {
+    /// Of a hundred effects of inputs other than start and sweep, so many are lost.
+    effects: u64,
+    /// Of a hundred of those of start and sweep.
+    sure_effects: u64,
+    /// Of a hundred things heard from outside.
+    news: u64,
+    /// Effects that are carried out in a step, at most.
+    hands: u64,
+    /// Some of what is heard from outside comes later than other things.
+    late: bool,
+}
+
+impl Faults {
+    fn of(seed: u64) -> Self {
+        let mut chance = Chance(seed);
+        Self {
+            effects: *chance.pick(&[0, 10, 40, 80, 100]),
+            sure_effects: *chance.pick(&[0, 0, 20, 50]),
+            news: *chance.pick(&[0, 10, 30]),
+            hands: *chance.pick(&[2, 5, 1_000, 1_000]),
+            late: chance.one_in(2),
+        }
+    }
+
+    const NONE: Self = Self { effects: 0, sure_effects: 0, news: 0, hands: 10_000, late: false };
+}
+
+/// One run.
+pub(crate) struct Sim {
+    pub(crate) plan: Plan,
+    pub(crate) step: u64,
+    world: World,
+    chance: Chance,
+    faults: Faults,
+    book: Book,
+    /// Effects that nobody carried out yet.
+    due: VecDeque<Effect>,
+    /// What was heard of effects and waits in the daemon's queue for its turn.
+    late: VecDeque<Input>,
+    platform: Rc<RefCell<Platform>>,
+    events: Vec<Event>,
+    minds: BTreeMap<(SessionId, u32), Mind>,
+    numbers: BTreeMap<SessionId, u64>,
+    /// How many files there were at the last look into each mailbox.
+    looked: BTreeMap<SessionId, usize>,
+    doomed: bool,
+    /// The map is as small as the store.
+    tight: bool,
+    memory: Memory,
+    trail: VecDeque<(u64, Input)>,
+    seasons: Vec<i64>,
+    ends: i64,
+    /// How often each kind of thing happened.
+    pub(crate) happened: BTreeMap<&'static str, u64>,
+    /// Inputs that were committed.
+    pub(crate) inputs: u64,
+}
+
+impl House for Sim {
+    fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn tell(&mut self, command: TaskCommand) -> Option<Reply> {
+        self.put(Input::Task(command)).filter(|reply| !is_full(reply))
+    }
+}
+
+impl Sim {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let policy = Policy { held_max: 4, approvals_per_chat: 3, ..Policy::STANDARD };
+        let mut world = World::in_memory_with(policy, ROOMY);
+        for (name, kind) in [("net", ChannelKind::Telegram), ("web", ChannelKind::Webhook)] {
+            world.configure(vec![channel(name, kind)]).unwrap();
+        }
+        world.apply(TOML);
+        world.lose_effects();
+        let platform = platform::connect(&mut world.outside, plan.seed);
+        let start = world.now().wall.millis();
+        let days = i64::try_from(plan.days).unwrap();
+        let mut seasons: Vec<i64> =
+            ZONES.iter().flat_map(|zone| changes((start, start + (days + 40) * DAY), zone.parse().unwrap())).collect();
+        seasons.sort_unstable();
+        Self {
+            step: 0,
+            chance: Chance(plan.seed),
+            faults: Faults::of(plan.seed),
+            book: Book::new(&ZONES),
+            due: VecDeque::new(),
+            late: VecDeque::new(),
+            platform,
+            events: Vec::new(),
+            minds: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            looked: BTreeMap::new(),
+            doomed: false,
+            tight: false,
+            memory: Memory::of(&world),
+            trail: VecDeque::new(),
+            seasons,
+            ends: start + days * DAY,
+            happened: BTreeMap::new(),
+            inputs: 0,
+            plan,
+            world,
+        }
+    }
+
+    /// The days, and the account of them.
+    pub(crate) fn run(&mut self) {
+        while self.world.now().wall.millis() < self.ends && self.plan.steps.is_none_or(|most| self.step < most) {
+            self.step += 1;
+            self.chance = Chance::of_step(self.plan.seed, self.step);
+            if !self.plan.is_idle(self.step) {
+                self.do_step();
+            }
+        }
+        self.chance = Chance::of_step(self.plan.seed, 0);
+        self.drain();
+        self.account();
+    }
+
+    fn do_step(&mut self) {
+        let ms = *self.chance.pick(&[0, 500, 3_000, 12_000]);
+        self.world.pass(Millis::new(ms));
+        let all: u64 = KINDS.iter().map(|(_, _, weight)| weight).sum();
+        let mut dice = self.chance.next(all);
+        let chosen = KINDS.iter().find(|(_, _, weight)| match dice.checked_sub(*weight) {
+            Some(rest) => {
+                dice = rest;
+                false
+            }
+            None => true,
+        });
+        let Some((kind, word, _)) = chosen.filter(|(kind, ..)| !self.plan.without.contains(kind)) else { return };
+        *self.happened.entry(word).or_default() += 1;
+        self.happen(*kind);
+        let hands = 1 + self.chance.next(self.faults.hands);
+        self.perform(hands);
+        self.prove();
+    }
+
+    fn happen(&mut self, kind: Kind) {
+        match kind {
+            Kind::Say => self.say(),
+            Kind::Again => self.say_again(),
+            Kind::Crowd => self.crowd(),
+            Kind::Work => self.work(),
+            Kind::Look => self.look(),
+            Kind::Ghost => self.ghost(),
+            Kind::Die => self.die(),
+            Kind::Sweep => self.sweep(),
+            Kind::Quiet => self.quiet(),
+            Kind::Suspend => self.suspend(),
+            Kind::Back => self.set_back(),
+            Kind::Ahead => self.jump_ahead(),
+            Kind::Season => self.season(),
+            Kind::Crash => self.crash(),
+            Kind::Cut => self.cut(),
+            Kind::Tight => self.tighten(),
+            Kind::Press => self.press(),
+            Kind::Word => self.word(),
+            Kind::Command => self.command(),
+            Kind::Thread => self.thread(),
+            Kind::Task => self.task(),
+            Kind::Skip => self.skip(),
+            Kind::Twice => self.twice(),
+            Kind::Channel => self.change_mood(),
+        }
+    }
+
+    /// Puts one input in; none when there was no room for it.
+    fn put(&mut self, input: Input) -> Option<Reply> {
+        self.put_all(vec![input]).pop().flatten()
+    }
+
+    /// Puts inputs in as one group. What follows from them is lost or waits, as it comes.
+    fn put_all(&mut self, inputs: Vec<Input>) -> Vec<Option<Reply>> {
+        for input in &inputs {
+            self.trail.push_back((self.step, input.clone()));
+        }
+        self.trail.drain(..self.trail.len().saturating_sub(TRAIL));
+        self.inputs += u64::try_from(inputs.len()).unwrap();
+        let looks = inputs.iter().any(|input| matches!(input, Input::Start | Input::Sweep(_)));
+        let room = !looks || matches!(self.world.store().admission().unwrap(), Admission::Open);
+        let answers = self.world.group(inputs.clone());
+        self.world.lose_effects();
+        let mut replies = Vec::new();
+        for (input, answer) in inputs.iter().zip(answers) {
+            let applied = match answer {
+                Err(error) if self.tight && error.is_full() => {
+                    *self.happened.entry("inputs without room").or_default() += 1;
+                    replies.push(None);
+                    continue;
+                }
+                answer => answer.unwrap(),
+            };
+            assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+            let sure = matches!(input, Input::Start | Input::Sweep(_));
+            let lost = if sure { self.faults.sure_effects } else { self.faults.effects };
+            for effect in applied.effects {
+                if self.chance.next(100) >= lost {
+                    self.due.push_back(effect);
+                }
+            }
+            if matches!(input, Input::Start) {
+                self.book.renew(&self.world);
+            }
+            if sure && room {
+                self.book.look(self.world.now().wall.millis());
+            }
+            if is_full(&applied.reply) {
+                *self.happened.entry("refused for want of room").or_default() += 1;
+            }
+            replies.push(Some(applied.reply));
+        }
+        replies
+    }
+
+    /// Carries out effects, in their order; what is heard of them may be lost or come late.
+    fn perform(&mut self, most: u64) {
+        for _ in 0..most {
+            let Some(effect) = self.due.pop_front() else { return };
+            self.an_attempt_is_committed(&effect);
+            for news in self.world.outside.perform(effect) {
+                if self.chance.next(100) < self.faults.news {
+                    continue;
+                }
+                if self.faults.late && self.chance.one_in(10) {
+                    self.late.push_back(news);
+                    continue;
+                }
+                self.put(news);
+            }
+        }
+    }
+
+    /// The newest inputs, for whoever looks for the cause of a failure.
+    pub(crate) fn trail(&self) -> String {
+        let line = |(step, input): &(u64, Input)| {
+            let text: String = format!("{input:?}").chars().take(400).collect();
+            format!("{step}: {text}")
+        };
+        self.trail.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Nobody cares any more whether the store is sound: something else was wrong already.
+    pub(crate) fn give_up(mut self) {
+        self.world.forsaken = true;
+    }
+
+    pub(crate) fn days_passed(&self) -> i64 {
+        (self.world.now().wall.millis() - self.ends) / DAY + i64::try_from(self.plan.days).unwrap()
+    }
+
+    /// Sessions of which an incarnation runs.
+    fn running(&self) -> Vec<(SessionId, u32)> {
+        self.world.outside.running.iter().map(|(session, number)| (*session, *number)).collect()
+    }
+
+    /// The daemon forgets what it was about to do, and what it was told and had no time for.
+    fn forget(&mut self) {
+        self.due.clear();
+        self.late.clear();
+    }
+
+    fn somebody(&mut self) -> Option<(SessionId, u32)> {
+        let running = self.running();
+        (!running.is_empty()).then(|| *self.chance.pick(&running))
+    }
+}
+
+fn is_full(reply: &Reply) -> bool {
+    matches!(reply, Reply::Refused(refusal) if refusal.code == "store_full")
+}
+
+/// Numbers without those that are given.
+fn without(all: &BTreeSet<u64>, those: &BTreeSet<u64>) -> Vec<u64> {
+    all.difference(those).copied().collect()
+}

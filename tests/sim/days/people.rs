@@ -1,0 +1,286 @@
+//! People: what they say, press and decide, known ones and strangers; and the operator.
+
+use hearth::model::card::Matter;
+use hearth::model::configure::{Change, Configure, DestinationSpec};
+use hearth::model::content::BlobId;
+use hearth::model::entity::{Folder, Origin};
+use hearth::model::group::GroupInput;
+use hearth::model::id::AgentId;
+use hearth::model::input::Press;
+use hearth::model::mailbox::Collection;
+use hearth::model::report::{Outcome, Reply};
+use hearth::model::skip::{FoundSkip, SkipKind, SkipLook, SkipReport, SkipStep};
+use hearth::model::{Address, ChannelName, ForeignId, Input, Timestamp, UserId};
+
+use super::{DOOMED, Sim, TOML, is_full};
+use crate::slots::DAY;
+use crate::world::{configuration, event_in, inbound};
+
+/// Who may decide something, and who may not.
+const PRESSERS: [&str; 6] = ["net:boss", "web:chief", "net:others", "net:s1", "net:ann", "net:nobody"];
+
+/// What happened on a platform.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) id: String,
+    pub(super) json: String,
+    pub(super) at: i64,
+    /// Hearth said that it has it: the platform will not send it again unless it errs.
+    pub(super) taken: bool,
+    /// It was not refused: it is an agent's, or waits for somebody's decision, or was an answer.
+    pub(super) kept: bool,
+    pub(super) chat: (&'static str, &'static str),
+}
+
+pub(super) fn folder(name: &str) -> Folder {
+    Folder::new(name).unwrap()
+}
+
+pub(super) fn address((channel, chat): (&str, &str), thread: Option<&str>) -> Address {
+    Address {
+        channel: ChannelName::new(channel).unwrap(),
+        platform_id: ForeignId::new("chat", chat).unwrap(),
+        thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
+    }
+}
+
+impl Sim {
+    pub(super) fn say(&mut self) {
+        let event = self.new_event();
+        self.events.push(event);
+        self.bring(self.events.len() - 1);
+    }
+
+    fn new_event(&mut self) -> Event {
+        let id = (self.events.len() + 1).to_string();
+        let places = [("web", "C"), ("web", "C"), ("net", "D"), ("net", "D"), ("net", "M"), ("web", "K"), ("net", "U")];
+        let chat = if self.chance.one_in(30) { ("net", "V") } else { *self.chance.pick(&places) };
+        let thread = *self.chance.pick(&[None, Some("t1"), Some("t2"), Some("t3")]);
+        let who = *self.chance.pick(&["ann", "ann", "ann", "boss", "s1", "s2", "s3", ""]);
+        let text = *self.chance.pick(&["words", "words", "words", "More Words", "1", "/help", "/clear now", "/review"]);
+        let sender = if who.is_empty() { String::new() } else { format!("\"senderId\":\"{who}\"") };
+        let mut more = Vec::new();
+        if self.chance.one_in(2) {
+            more.push("\"isMention\":true");
+        }
+        if chat.1 != "C" {
+            more.push("\"isGroup\":true");
+        }
+        let json = event_in((chat.0, chat.1, thread), (&id, text, &sender), &more.join(","));
+        Event { id, json, at: self.world.now().wall.millis(), taken: false, kept: false, chat }
+    }
+
+    /// A platform brings an event. It brings it again until it hears that Hearth has it.
+    pub(super) fn bring(&mut self, at: usize) -> Option<Reply> {
+        let reply = self.put(inbound(&self.events[at].json));
+        self.answered(at, reply.as_ref());
+        reply
+    }
+
+    fn answered(&mut self, at: usize, reply: Option<&Reply>) {
+        match reply {
+            Some(Reply::Routed(report)) => {
+                let event = &mut self.events[at];
+                event.taken = true;
+                event.kept |= matches!(report.outcome, Outcome::Routed | Outcome::Held | Outcome::Consumed);
+                assert!(report.outcome != Outcome::Dropped || report.reason.is_some(), "{event:?}: {report:?}");
+            }
+            Some(reply) if is_full(reply) => assert!(self.tight, "there is room: {reply:?}"),
+            None => assert!(self.tight),
+            Some(other) => panic!("{other:?}"),
+        }
+    }
+
+    /// A platform brings an event that it brought before, some days ago at most.
+    pub(super) fn say_again(&mut self) {
+        let now = self.world.now().wall.millis();
+        let lately: Vec<usize> = (0..self.events.len()).rev().take(60).collect();
+        if lately.is_empty() {
+            return;
+        }
+        let at = *self.chance.pick(&lately);
+        let (known, old) = (self.events[at].kept, (now - self.events[at].at).abs() > 8 * DAY);
+        if old {
+            return;
+        }
+        let before = self.newest_message();
+        if let Some(Reply::Routed(report)) = self.bring(at)
+            && known
+        {
+            assert_eq!(report.outcome, Outcome::Duplicate, "{:?}", self.events[at]);
+            assert_eq!(
+                self.newest_message(),
+                before,
+                "an event that was known became a message: {:?}",
+                self.events[at]
+            );
+        }
+    }
+
+    fn newest_message(&self) -> Option<hearth::model::id::MessageId> {
+        self.world.read(|db, txn| Ok(db.messages.last(txn, ..)?.map(|(id, _)| id)))
+    }
+
+    /// Much happens at once, and is committed together.
+    pub(super) fn crowd(&mut self) {
+        let first = self.events.len();
+        for _ in 0..2 + self.chance.next(6) {
+            let event = self.new_event();
+            self.events.push(event);
+        }
+        let mut inputs: Vec<Input> = self.events[first..].iter().map(|event| inbound(&event.json)).collect();
+        let said = inputs.len();
+        inputs.extend(self.late.drain(..));
+        for (session, _) in self.running() {
+            let found = self.world.outside.files_of(session);
+            inputs.push(Input::Collected(Collection { session, found, closes: None }));
+        }
+        if self.chance.one_in(3) {
+            inputs.push(Input::Sweep(self.world.outside.observations()));
+        }
+        for (at, reply) in self.put_all(inputs).into_iter().take(said).enumerate() {
+            self.answered(first + at, reply.as_ref());
+        }
+    }
+
+    /// Somebody presses some button of some card that was shown, perhaps twice.
+    pub(super) fn press(&mut self) {
+        let cards = self.platform.borrow().cards.clone();
+        if cards.is_empty() {
+            return;
+        }
+        let (at, card) = self.chance.pick(&cards).clone();
+        let who = *self.chance.pick(&PRESSERS);
+        let option = u32::try_from(self.chance.next(4)).unwrap();
+        let press = Press { by: UserId::parse(who).unwrap(), at, button: card.button(option) };
+        for _ in 0..=self.chance.next(2) {
+            let Some(Reply::Answered { decided, .. }) = self.put(Input::Pressed(press.clone())) else { continue };
+            let may = !["net:s1", "net:nobody"].contains(&who) || !matches!(card.matter, Matter::Approval(_));
+            assert!(!decided || may, "{who} decided {}", card.matter);
+        }
+    }
+
+    /// Somebody says something where a card was shown: a number, a name, or nothing of the kind.
+    pub(super) fn word(&mut self) {
+        let cards = self.platform.borrow().cards.clone();
+        if cards.is_empty() {
+            return;
+        }
+        let (at, card) = self.chance.pick(&cards).clone();
+        let id = (self.events.len() + 1).to_string();
+        let text = match self.chance.next(4) {
+            0 => "1".to_owned(),
+            1 => format!("{} 2", card.matter),
+            2 => format!("Agent {id}"),
+            _ => "  ".to_owned(),
+        };
+        let sender = format!("\"senderId\":\"{}\"", *self.chance.pick(&["boss", "chief", "s1"]));
+        let place = (at.channel.as_str(), at.platform_id.as_str(), None);
+        let json = event_in(place, (&id, &text, &sender), "\"isMention\":true");
+        let now = self.world.now().wall.millis();
+        self.events.push(Event { id, json, at: now, taken: false, kept: false, chat: ("", "") });
+        self.bring(self.events.len() - 1);
+    }
+
+    /// The operator does something.
+    pub(super) fn command(&mut self) {
+        let (net, chat) = (|| ChannelName::new("net").unwrap(), |id: &str| ForeignId::new("chat", id).unwrap());
+        let stranger = *self.chance.pick(&["net:s1", "net:s2", "web:s3"]);
+        let stranger = UserId::parse(stranger).unwrap();
+        let change = match self.chance.next(13) {
+            0 => Change::AddMember(folder("main"), stranger),
+            1 => Change::RemoveMember(folder("main"), stranger),
+            2 => Change::RemoveWiring(net(), chat("M"), folder("main")),
+            3 | 4 => return drop(self.put(Input::Configure(configuration(TOML)))),
+            5 => Change::RemoveChat(net(), chat("U")),
+            6 => Change::DenyChat(net(), chat("V")),
+            7 => Change::AllowChat(net(), chat("V")),
+            8 => {
+                self.doomed = !self.doomed;
+                if self.doomed {
+                    return drop(self.put(Input::Configure(configuration(DOOMED))));
+                }
+                Change::RemoveAgent(folder("doomed"))
+            }
+            9 => {
+                let note = self.chance.one_in(2).then(|| "Look again".to_owned());
+                let who = *self.chance.pick(&["always", "main", "threads"]);
+                Change::RestartAgent(folder(who), note)
+            }
+            10 => {
+                let who = *self.chance.pick(&["other", "always"]);
+                Change::AddDestination(folder("main"), "peer".to_owned(), DestinationSpec::Agent(folder(who)))
+            }
+            11 => {
+                let sessions = self.running();
+                let Some((session, _)) = sessions.first() else { return };
+                Change::ResetSession(*session)
+            }
+            _ => return self.decide(),
+        };
+        self.put(Input::Configure(Configure::new(vec![change], Origin::Runtime)));
+    }
+
+    /// The operator decides something that waits.
+    fn decide(&mut self) {
+        let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
+        let asked = self.world.read(|db, txn| db.questions_due.first(txn, ..));
+        let matter = match (open, asked) {
+            (Some(((_, id), ())), _) => Matter::Approval(id),
+            (None, Some(((_, id), ()))) => Matter::Question(id),
+            (None, None) => return,
+        };
+        let value = (*self.chance.pick(&["approve", "reject", "1", "yes", "new_agent:Made by command"])).to_owned();
+        self.put(Input::Decide(matter, value));
+    }
+
+    /// An operator mutes a thread, lets it be heard again, or ends that somebody listens there.
+    pub(super) fn thread(&mut self) {
+        let at = address(("net", "D"), Some(*self.chance.pick(&["t1", "t2", "t3"])));
+        let change = match self.chance.next(4) {
+            0 => Change::Mute(folder("fan"), at),
+            1 => Change::EndSticky(folder("fan"), at),
+            _ => Change::Unmute(folder("fan"), at),
+        };
+        self.put(Input::Configure(Configure::new(vec![change], Origin::Runtime)));
+    }
+
+    /// Somebody makes a task, or changes one of those there are.
+    pub(super) fn task(&mut self) {
+        // All that is due has been looked at before a task is changed; without room that has to wait.
+        if self.tight {
+            return;
+        }
+        self.sweep();
+        let mut book = std::mem::take(&mut self.book);
+        let mut chance = self.chance.clone();
+        if book.open().len() < 6 && book.series.len() < 300 {
+            book.add(self, &mut chance);
+        } else if !book.open().is_empty() {
+            book.command(self, &mut chance);
+        }
+        (self.book, self.chance) = (book, chance);
+    }
+
+    /// A skill leaves something undone and says so in a file; somebody looks for such files.
+    pub(super) fn skip(&mut self) {
+        let agent = AgentId::new(1 + self.chance.next(5));
+        let number = u8::try_from(self.chance.next(200)).unwrap();
+        let report = SkipReport {
+            digest: BlobId::of_digest(&[number; 32]),
+            step: SkipStep::Number(i64::from(number)),
+            reason: format!("reason {number}"),
+            items: vec![format!("item-{}", number % 3)],
+            kind: if number.is_multiple_of(2) { SkipKind::Technical } else { SkipKind::Policy },
+            occurred: Timestamp::from_millis(self.world.now().wall.millis()),
+        };
+        let skill = format!("tessl__skill-{}", number % 4);
+        let files = self.world.outside.skips.entry(agent).or_default();
+        files.retain(|found| found.skill != skill);
+        files.push(FoundSkip { skill, content: Ok(report) });
+        let found = files.clone();
+        if !self.chance.one_in(3) {
+            self.put(Input::Group(agent, GroupInput::Skips(SkipLook { after: None, found, complete: true })));
+        }
+    }
+}

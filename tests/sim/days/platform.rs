@@ -1,0 +1,110 @@
+//! The networks, and who sees what there.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hearth::model::card::Card;
+use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
+use hearth::model::id::OutboundId;
+use hearth::model::{Address, ForeignId, UserId};
+
+use crate::world::chance::Chance;
+use crate::world::outside::Outside;
+
+/// Cards that somebody may still look at.
+const CARDS_MAX: usize = 60;
+
+/// How a channel is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mood {
+    Good,
+    Flaky,
+    Down,
+}
+
+/// What the networks know.
+pub(super) struct Platform {
+    chance: Chance,
+    pub(super) mood: Mood,
+    /// Cards that were shown, oldest first.
+    pub(super) cards: Vec<(Address, Card)>,
+    /// How often people see each message.
+    seen: BTreeMap<OutboundId, u32>,
+    /// Promises that were broken.
+    pub(super) broken: Vec<String>,
+}
+
+/// Networks that tell `outside` what becomes of deliveries.
+pub(super) fn connect(outside: &mut Outside, seed: u64) -> Rc<RefCell<Platform>> {
+    let platform = Platform {
+        chance: Chance(seed ^ 0x5eed),
+        mood: Mood::Good,
+        cards: Vec::new(),
+        seen: BTreeMap::new(),
+        broken: Vec::new(),
+    };
+    let platform = Rc::new(RefCell::new(platform));
+    let (say, open) = (Rc::clone(&platform), Rc::clone(&platform));
+    outside.channel = Box::new(move |delivery| say.borrow_mut().deliver(delivery));
+    outside.direct = Box::new(move |user| open.borrow_mut().open(user));
+    platform
+}
+
+impl Platform {
+    fn deliver(&mut self, delivery: &Delivery) -> Option<DeliveryResult> {
+        let result = self.result(delivery);
+        if matches!(result, Some(DeliveryResult::Delivered { .. } | DeliveryResult::Uncertain(_)) | None) {
+            self.show(delivery);
+        }
+        result
+    }
+
+    fn result(&mut self, delivery: &Delivery) -> Option<DeliveryResult> {
+        let dice = match self.mood {
+            Mood::Good => 9,
+            Mood::Flaky => self.chance.next(10),
+            Mood::Down => self.chance.next(3),
+        };
+        Some(match dice {
+            0 => DeliveryResult::Absent,
+            1 => DeliveryResult::NoAdapter,
+            2 | 3 => DeliveryResult::Retry("502".into()),
+            4 => DeliveryResult::Rejected("blocked".into()),
+            5 => DeliveryResult::Uncertain("the connection broke".into()),
+            6 => return None,
+            _ => {
+                let id = ForeignId::new("message", format!("p-{}", delivery.id)).unwrap();
+                DeliveryResult::Delivered { platform_message: Some(id) }
+            }
+        })
+    }
+
+    /// People see it: once on a network that honours ids, as often as it is sent on others, and then they are told.
+    fn show(&mut self, delivery: &Delivery) {
+        let before = self.seen.entry(delivery.id).or_default();
+        let honours = delivery.to.channel.as_str() != "net";
+        if *before > 0 && !honours && !delivery.repeated {
+            self.broken.push(format!("{} was shown twice and nobody was told", delivery.id));
+        }
+        *before = if honours { 1 } else { *before + 1 };
+        if let DeliveryAct::Ask(card) = &delivery.act {
+            self.cards.push((delivery.to.clone(), card.clone()));
+            if self.cards.len() > CARDS_MAX {
+                self.cards.remove(0);
+            }
+        }
+    }
+
+    fn open(&mut self, user: &UserId) -> Option<Result<ForeignId, String>> {
+        match self.chance.next(if self.mood == Mood::Good { 1 } else { 3 }) {
+            0 => Some(Ok(user.handle().clone())),
+            1 => Some(Err("503".into())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn was_shown(&self, id: OutboundId) -> bool {
+        self.seen.contains_key(&id)
+    }
+}

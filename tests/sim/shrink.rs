@@ -1,0 +1,89 @@
+//! A failing run made short: as few steps, and as few kinds of things that happen, as still fail.
+
+use std::ops::Range;
+
+use super::days::attempt::{Failure, attempt};
+use super::days::plan::{KINDS, Plan};
+
+/// Runs that are made for it at most.
+const RUNS: usize = 300;
+
+/// The shortest plan found that fails, and how it does.
+pub(super) fn shrink(plan: &Plan, failure: &Failure) -> (Plan, Failure) {
+    let mut search = Search { best: plan.clone(), failure: failure.clone(), runs: 0 };
+    // Nothing after the failure can have caused it, and at first it is not the drain that fails.
+    search.cut(failure.step);
+    for (kind, ..) in KINDS {
+        let mut next = search.best.clone();
+        next.without.insert(kind);
+        search.consider(next);
+    }
+    search.cut(search.failure.step);
+    search.leave_out_steps();
+    (search.best, search.failure)
+}
+
+struct Search {
+    best: Plan,
+    failure: Failure,
+    runs: usize,
+}
+
+impl Search {
+    /// Takes a plan that fails as well.
+    fn consider(&mut self, plan: Plan) -> bool {
+        if self.runs >= RUNS {
+            return false;
+        }
+        self.runs += 1;
+        match attempt(&plan) {
+            Ok(_) => false,
+            Err(failure) => {
+                (self.best, self.failure) = (plan, failure);
+                true
+            }
+        }
+    }
+
+    fn cut(&mut self, steps: u64) {
+        let plan = Plan { steps: Some(steps), ..self.best.clone() };
+        self.consider(plan);
+    }
+
+    /// Halves, quarters, and so on.
+    fn leave_out_steps(&mut self) {
+        let all = self.best.steps.unwrap_or(self.failure.step);
+        let mut length = all.div_ceil(2);
+        while length > 0 && self.runs < RUNS {
+            let mut from = 1;
+            while from <= all {
+                let part = from..(from + length).min(all + 1);
+                if !covers(&self.best.idle, &part) {
+                    let mut next = self.best.clone();
+                    add(&mut next.idle, part.clone());
+                    self.consider(next);
+                }
+                from += length;
+            }
+            length = if length == 1 { 0 } else { length / 2 };
+        }
+    }
+}
+
+fn covers(idle: &[Range<u64>], part: &Range<u64>) -> bool {
+    idle.iter().any(|range| range.start <= part.start && part.end <= range.end)
+}
+
+/// Puts a range among others; those that touch become one.
+fn add(idle: &mut Vec<Range<u64>>, part: Range<u64>) {
+    idle.push(part);
+    idle.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in idle.drain(..) {
+        match joined.last_mut().filter(|last| range.start <= last.end) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => joined.push(range),
+        }
+    }
+    *idle = joined;
+}
