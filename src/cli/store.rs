@@ -11,6 +11,7 @@ use super::progress::Shown;
 use super::{Done, Failure, out};
 use crate::clock;
 use crate::config::Paths;
+use crate::crash;
 use crate::state::lines::{self, Exported, Import, Imported};
 use crate::state::{Reader, backup};
 
@@ -96,7 +97,9 @@ fn export_to(frozen: &Reader, file: &Path, progress: &Shown) -> Result<Exported,
     let done = lines::export(frozen, &mut out, progress)?;
     out.flush().map_err(failed)?;
     drop(out);
+    crash::point("export-sync");
     part.as_file().sync_all().map_err(failed)?;
+    crash::point("export-name");
     part.persist_noclobber(file).map_err(|error| failed(error.error))?;
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(done)

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Alarm, Clock};
 use crate::config::{BadPlace, Machine, Paths, env};
+use crate::crash;
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::configure::RuntimeKind;
@@ -26,7 +27,6 @@ use crate::runtime::{Events, Runtime};
 use crate::state::{self, Store};
 
 mod builds;
-mod crash;
 mod desk;
 mod door;
 mod drain;

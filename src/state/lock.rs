@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::{Error, Result};
+use crate::crash;
 
 /// Holds the lock until it is dropped, or its process ends in any way.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
 fn note(file: &mut File) -> std::io::Result<()> {
     let noted = file
         .set_len(0)
+        .inspect(|()| crash::point("lock-note"))
         .and_then(|()| file.rewind())
         .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     match noted {

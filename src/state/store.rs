@@ -13,6 +13,7 @@ use super::migrate::Step;
 use super::room::{self, Admission, Usage};
 use super::schema::Tables;
 use super::{Read, Write, backup, filesystem, migrate};
+use crate::crash;
 use crate::model::Timestamp;
 
 /// How a store is opened.
@@ -192,6 +193,7 @@ impl Draft {
     ) -> Result<T, E> {
         let mut txn = begin_write(&self.reader.env)?;
         let done = work(&self.reader.tables, &mut txn)?;
+        crash::point("draft-commit");
         txn.commit().map_err(Error::lmdb("committing"))?;
         Ok(done)
     }
@@ -210,6 +212,7 @@ impl Draft {
 /// the daemon's lock.
 fn make(data: &Path, dir: &Path, options: &Options) -> Result<()> {
     let next = backup::next(data);
+    crash::point("store-make");
     DirBuilder::new().mode(0o700).create(&next).map_err(Error::io(&next))?;
     let draft = Draft::open_sized(&next, options.map_bytes)?;
     draft.write(|db, txn| migrate::migrate(db, txn, options.install, migrate::STEPS, migrate::FORMAT))?;
@@ -384,7 +387,10 @@ impl Store {
     /// next try, with the reserve given back, says so.
     fn commit(&self, txn: Write<'_>) -> Result<()> {
         let doing = "committing";
-        match txn.commit() {
+        crash::point("store-commit");
+        let committed = txn.commit();
+        crash::point("store-committed");
+        match committed {
             Err(heed::Error::Io(e)) if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL => {
                 Err(Error::Full { doing })
             }
