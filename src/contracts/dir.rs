@@ -18,6 +18,10 @@ use super::error::Error;
 use crate::crash;
 use crate::model::time::Timestamp;
 
+/// Names under which a file is written before its rename begin so: this, the process, a number, and the name.
+const TEMPORARY: &str = ".tmp-";
+/// More names than these are not looked at for what was left half written.
+const NAMES_MAX: usize = 10_000;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once.
 const FILE: OFlags =
@@ -229,6 +233,19 @@ impl Dir {
         Ok(names)
     }
 
+    /// Removes what an earlier process was writing here under these names when it died.
+    pub(super) fn tidy(&self, written: &[&str]) -> Result<(), Error> {
+        let own = format!("{TEMPORARY}{}-", std::process::id());
+        for name in self.list(NAMES_MAX)? {
+            let text = name.to_string_lossy();
+            let left = text.starts_with(TEMPORARY) && !text.starts_with(&own);
+            if left && written.iter().any(|written| text.ends_with(&format!("-{written}"))) {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Where a link leads, without going there.
     pub(super) fn link(&self, name: &OsStr) -> Result<Option<PathBuf>, Error> {
         match rustix::fs::readlinkat(&self.fd, component(name)?, Vec::new()) {
@@ -340,7 +357,7 @@ impl Dir {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let temporary = format!(".tmp-{}-{number}-{name}", std::process::id());
+            let temporary = format!("{TEMPORARY}{}-{number}-{name}", std::process::id());
             match rustix::fs::openat(&self.fd, &temporary, NEW, Mode::from_raw_mode(PRIVATE_FILE)) {
                 Ok(fd) => {
                     self.give(&fd, &self.path.join(&temporary))?;

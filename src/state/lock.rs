@@ -3,9 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
 
 use super::error::{Error, Result};
 use crate::crash;
@@ -13,12 +14,51 @@ use crate::crash;
 /// Holds the lock until it is dropped, or its process ends in any way.
 #[derive(Debug)]
 pub(super) struct WriterLock {
-    _file: File,
+    file: File,
+    before: Holder,
+}
+
+/// Who had the lock last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A process that has it still.
+    Lives,
+    /// One that gave it up, or nobody.
+    GaveUp,
+    /// One that ended with it: killed, or with its machine.
+    Died,
+}
+
+impl WriterLock {
+    /// Who had it before.
+    pub(super) const fn before(&self) -> Holder {
+        self.before
+    }
+}
+
+impl Drop for WriterLock {
+    fn drop(&mut self) {
+        // Where that fails, the next holder looks at the store for nothing.
+        drop(self.file.set_len(0));
+    }
+}
+
+/// Who holds the lock of a data directory, or had it last.
+pub(super) fn holder_of(data: &Path) -> Holder {
+    match File::open(path(data)).ok().and_then(|mut file| noted(&mut file)) {
+        None => Holder::GaveUp,
+        Some(pid) if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) => Holder::Died,
+        Some(_) => Holder::Lives,
+    }
+}
+
+fn path(data: &Path) -> PathBuf {
+    data.join("hearth.lock")
 }
 
 /// Takes the lock of a data directory, or says who holds it.
 pub(super) fn take(data: &Path) -> Result<WriterLock> {
-    let path = data.join("hearth.lock");
+    let path = path(data);
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -34,8 +74,9 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
         }
         Err(errno) => return Err(Error::io(path)(errno.into())),
     }
+    let before = if noted(&mut file).is_some() { Holder::Died } else { Holder::GaveUp };
     note(&mut file).map_err(Error::io(path))?;
-    Ok(WriterLock { _file: file })
+    Ok(WriterLock { file, before })
 }
 
 /// Notes who holds the lock. A full disk must not keep the daemon from starting: it would never make room.
@@ -52,10 +93,12 @@ fn note(file: &mut File) -> std::io::Result<()> {
 }
 
 fn holder(file: &mut File) -> String {
+    noted(file).map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+/// The process that noted itself.
+fn noted(file: &mut File) -> Option<Pid> {
     let mut text = String::new();
-    let read = file.take(32).read_to_string(&mut text);
-    match (read, text.trim()) {
-        (Ok(_), pid) if !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()) => format!("process {pid}"),
-        _ => "another process".to_owned(),
-    }
+    file.rewind().and_then(|()| file.take(32).read_to_string(&mut text)).ok()?;
+    text.trim().parse().ok().and_then(Pid::from_raw)
 }

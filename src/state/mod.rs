@@ -21,6 +21,7 @@ pub mod lines;
 mod lock;
 pub mod meta;
 pub mod migrate;
+mod pages;
 mod records;
 pub mod room;
 pub mod schema;

@@ -12,7 +12,7 @@ use super::meta::Meta;
 use super::migrate::Step;
 use super::room::{self, Admission, Usage};
 use super::schema::Tables;
-use super::{Read, Write, backup, filesystem, migrate};
+use super::{Read, Write, backup, filesystem, migrate, pages};
 use crate::crash;
 use crate::model::Timestamp;
 
@@ -76,9 +76,22 @@ impl Reader {
         if !dir.join("data.mdb").is_file() {
             return Err(Error::NoStore { path: data.to_owned() });
         }
+        pages::trust(&dir, lock::holder_of(data))?;
         let env = env::open(&dir, Access::ReadOnly, None)?;
         let tables = env::open_tables(&env, begin_read(&env)?)?;
         Ok(Self { env, tables })
+    }
+
+    /// The same after a look at all pages of the store's file.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and [`Error::Broken`].
+    pub fn open_proved(data: &Path) -> Result<Self> {
+        let dir = data.join("store");
+        if backup::is_there(&dir) {
+            pages::look(&dir, usize::MAX)?;
+        }
+        Self::open(data)
     }
 
     /// Opens a finished copy of a store that nobody writes.
@@ -236,6 +249,8 @@ impl Store {
         backup::remove_unfinished(data);
         if !backup::is_there(&dir) {
             make(data, &dir, &options)?;
+        } else {
+            pages::trust(&dir, lock.before())?;
         }
         let env = env::open(&dir, Access::Write, options.map_bytes)?;
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;

@@ -73,6 +73,7 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     let Wanted { folder, settings, place } = *wanted;
     let mut prepared = Prepared::default();
     let group = ensure_place(&paths.groups())?.ensure_dir(folder)?;
+    group.tidy(&[LOCAL, PROJECT_FILE, ".claude-shared.md"])?;
     let instructions = settings.instructions.as_deref().unwrap_or_default();
     group.write_new(LOCAL, instructions.as_bytes())?;
     let selected = skills::select(paths, &settings.skills)?;
@@ -80,6 +81,7 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     compose::compose(&group, paths, &selected.names)?;
     let home = ensure_place(&paths.homes())?.ensure_dir(folder)?;
     let claude = own_dir(&home, CLAUDE_DIR)?;
+    claude.tidy(&["settings.json"])?;
     settings::offer(&claude)?;
     let base = match place {
         Place::Container => Path::new(APP_SKILLS).to_owned(),
