@@ -320,7 +320,7 @@ fn sound(reader: &Reader) -> Check {
 }
 
 /// Bytes of free pages that are nothing to speak of.
-const MUCH_UNUSED: u64 = 64 << 20;
+const MUCH_UNUSED: u64 = 16 << 20;
 
 fn room(paths: &Paths, reader: &Reader) -> Check {
     match reader.usage(paths.data()) {

@@ -285,7 +285,7 @@ impl Daemon {
     fn commit(&self, group: &[Submission]) -> Result<Vec<Answer>, String> {
         let entropy = clock::random().map_err(|error| Error::Entropy(error).to_string())?;
         let done = self.engine.commit(group, self.clock.now(), entropy);
-        done.map_err(|error| format!("the store failed: {error}"))
+        done.map_err(|error| error.to_string())
     }
 
     fn start_groups(&self, skips: Arc<Skips>) -> Result<Groups, Error> {

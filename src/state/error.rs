@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// LMDB failed. After a failed commit nobody knows what is on disk: the daemon stops, the next start recovers.
-    #[error("the store failed while {doing}: {source}")]
+    #[error("the store failed while {doing}: {source}; look at its disk, and at what `hearth check` says")]
     Lmdb {
         /// What was being done.
         doing: &'static str,

@@ -245,7 +245,8 @@ fn kill_one_agent(data: &Path, dice: &mut Dice) {
 
 /// Commands that are killed at any moment, with the daemon up.
 fn kill_a_command(host: &Host, dice: &mut Dice) {
-    let commands: [&[&str]; 4] = [&["backup", "--keep", "2"], &["agents", "set", "main", "--model", "x"], &["check"], &["inject"]];
+    let commands: [&[&str]; 4] =
+        [&["backup", "--keep", "2"], &["agents", "set", "main", "--model", "x"], &["check"], &["inject"]];
     let arguments = commands[usize::try_from(dice.roll(4)).unwrap()];
     let mut command = host.command(arguments);
     command.env_remove("HEARTH_LOG");
@@ -299,7 +300,8 @@ fn account(host: &Host, shared: &Shared) {
     }
     let accepted = shared.accepted.lock().unwrap();
     assert!(accepted.len() > 20, "only {} messages were accepted", accepted.len());
-    let wrong: Vec<_> = accepted.iter().filter(|id| answers.get(*id) != Some(&1)).map(|id| (id, answers.get(id))).collect();
+    let wrong: Vec<_> =
+        accepted.iter().filter(|id| answers.get(*id) != Some(&1)).map(|id| (id, answers.get(id))).collect();
     assert!(wrong.is_empty(), "of {} messages these were not answered once: {wrong:?}", accepted.len());
     let shown = shared.shown.lock().unwrap();
     for (id, text) in shown_in_the_end(host) {
@@ -340,7 +342,8 @@ fn of_process(pid: u32) -> Option<(u64, u64)> {
 
 /// Files but the store, backups, and what is kept because somebody may ask for it: files that came and that were sent.
 fn files(data: &Path) -> u64 {
-    let mut ahead: Vec<PathBuf> = vec![data.join("sessions"), data.join("groups"), data.join("homes"), data.join("run")];
+    let mut ahead: Vec<PathBuf> =
+        vec![data.join("sessions"), data.join("groups"), data.join("homes"), data.join("run")];
     let mut count = 0;
     while let Some(dir) = ahead.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else { continue };

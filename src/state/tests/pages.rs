@@ -10,9 +10,8 @@ fn key(number: u64) -> Text {
 fn put(store: &Store, numbers: impl IntoIterator<Item = u64>) {
     let put = |number: u64| (key(number), Number(number));
     let rows: Vec<_> = numbers.into_iter().map(put).collect();
-    let written: Result<()> = store.write(|db, txn| {
-        rows.iter().try_for_each(|(key, number)| db.counters.put(txn, key, number))
-    });
+    let written: Result<()> =
+        store.write(|db, txn| rows.iter().try_for_each(|(key, number)| db.counters.put(txn, key, number)));
     written.unwrap();
 }
 
