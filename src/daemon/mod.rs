@@ -433,7 +433,10 @@ impl Daemon {
         crash::point("stopped-agents");
         match self.stop.reason() {
             Some(reason) => Err(Error::Failed(reason)),
-            None => Ok(()),
+            None => {
+                self.engine.store().close();
+                Ok(())
+            }
         }
     }
 }

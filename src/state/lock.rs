@@ -34,12 +34,17 @@ impl WriterLock {
     pub(super) const fn before(&self) -> Holder {
         self.before
     }
+
+    /// Notes that nothing was left half done. The lock itself goes with the process.
+    pub(super) fn give_up(&self) {
+        // Where that fails, the next holder looks at the store for nothing.
+        drop(self.file.set_len(0));
+    }
 }
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        // Where that fails, the next holder looks at the store for nothing.
-        drop(self.file.set_len(0));
+        self.give_up();
     }
 }
 

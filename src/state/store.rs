@@ -63,7 +63,7 @@ pub struct Store {
     options: Options,
     install: u64,
     warnings: Vec<String>,
-    _lock: WriterLock, // last: it is released when the environment is closed
+    lock: WriterLock, // last: it is released when the environment is closed
 }
 
 impl Reader {
@@ -256,7 +256,7 @@ impl Store {
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
         let tables = env::create_tables(&env, begin_write(&env)?)?;
         let reader = Reader { env, tables };
-        let mut store = Self { reader, dir, options, install: 0, warnings, _lock: lock };
+        let mut store = Self { reader, dir, options, install: 0, warnings, lock };
         store.install = store.migrate(data, migrate::STEPS, migrate::FORMAT)?.install;
         store.restore_reserve()?;
         Ok(store)
@@ -281,6 +281,12 @@ impl Store {
     #[must_use]
     pub const fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// Nothing will be written any more: the next start need not look at every page as after a sudden end. For a process
+    /// that ends without dropping this.
+    pub fn close(&self) {
+        self.lock.give_up();
     }
 
     /// Name of this installation.

@@ -214,6 +214,7 @@ fn a_second_daemon_is_told_about_the_first() {
     host.inject("m1", "hello");
     host.wait_said(1);
     assert_eq!(host.stop().code, Some(0));
+    assert_eq!(std::fs::read_to_string(host.data().join("hearth.lock")).unwrap(), "", "it was given up");
     host.check();
 }
 
