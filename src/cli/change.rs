@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::configuration::{Configuration, FieldChange};
-use super::local::{self, Host, host};
+use super::local::{self, Host, host, unfit};
 use super::{Done, Failure, out};
 use crate::config::Paths;
 use crate::model::input::Input;
@@ -29,15 +29,7 @@ pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Resul
         Host::Store(local) => match local.submit(Input::Configure(configure), change.dry_run)? {
             Reply::Configured(changes) => Ok(ConfiguredJson::from(changes.as_slice())),
             Reply::Refused(refusal) if refusal.code == Refusal::CHANGED => Err(Failure::Changed(refusal.message)),
-            Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
-            Reply::Done
-            | Reply::Routed(_)
-            | Reply::Swept(_)
-            | Reply::Answered { .. }
-            | Reply::Task(..)
-            | Reply::State(_)
-            | Reply::Workspace(_)
-            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            other => Err(unfit(other)),
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::local::{Host, host};
+use super::local::{Host, host, unfit};
 use super::{Done, Failure, out};
 use crate::config::Paths;
 use crate::model::card::Matter;
@@ -34,17 +34,7 @@ pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> 
         }
         Host::Store(local) => match local.submit(Input::Decide(matter, value.to_owned()), false)? {
             Reply::Answered { decided, text } => (decided, text),
-            Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done
-            | Reply::Routed(_)
-            | Reply::Swept(_)
-            | Reply::Configured(_)
-            | Reply::Task(..)
-            | Reply::State(_)
-            | Reply::Workspace(_)
-            | Reply::Session(_) => {
-                return Err(Failure::Failed("an unexpected answer".to_owned()));
-            }
+            other => return Err(unfit(other)),
         },
     };
     if json {

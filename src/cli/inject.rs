@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::local::{Host, host};
+use super::local::{Host, host, unfit};
 use super::{Done, Failure, out};
 use crate::channel::event;
 use crate::config::Paths;
@@ -49,14 +49,7 @@ pub(super) fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJ
         Host::Store(local) => match local.inject(arrived, dry_run)? {
             Reply::Routed(report) => Ok(RoutedJson::from(&report)),
             Reply::Refused(refusal) => Ok(RoutedJson::invalid(refusal.code, refusal.message)),
-            Reply::Done
-            | Reply::Configured(_)
-            | Reply::Swept(_)
-            | Reply::Answered { .. }
-            | Reply::Task(..)
-            | Reply::State(_)
-            | Reply::Workspace(_)
-            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            other => Err(unfit(other)),
         },
         Host::Daemon(client) => {
             // A parsed line is text.

@@ -146,3 +146,11 @@ impl Local {
         Ok(applied.reply)
     }
 }
+
+/// The failure of an answer of the engine that is a refusal, or does not fit the question.
+pub(super) fn unfit(reply: Reply) -> Failure {
+    match reply {
+        Reply::Refused(refusal) => Failure::Failed(refusal.message),
+        other => Failure::Failed(format!("an unexpected answer: {other:?}")),
+    }
+}

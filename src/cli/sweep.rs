@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::local::{Host, host};
-use super::{Done, Failure, out, since};
+use super::local::{Host, host, unfit};
+use super::{Done, out, since};
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::input::Input;
@@ -46,17 +46,7 @@ pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
                 swept.effects.extend((removed > 0).then(|| EffectJson { effect: "removed".to_owned(), about }));
                 swept
             }
-            Reply::Refused(refusal) => return Err(Failure::Failed(refusal.message)),
-            Reply::Done
-            | Reply::Routed(_)
-            | Reply::Configured(_)
-            | Reply::Answered { .. }
-            | Reply::Task(..)
-            | Reply::State(_)
-            | Reply::Workspace(_)
-            | Reply::Session(_) => {
-                return Err(Failure::Failed("an unexpected answer".to_owned()));
-            }
+            other => return Err(unfit(other)),
         },
     };
     if json {

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use clap::{Args, Subcommand};
 
-use super::local::{Host, host};
+use super::local::{Host, host, unfit};
 use super::rows::ChatRef;
 use super::{Done, Failure, chats, configuration, entity};
 use crate::config::Paths;
@@ -172,15 +172,7 @@ pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failu
         },
         Host::Store(local) => match local.submit(Input::Task(command), false)? {
             Reply::Task(id, _) => Ok(id),
-            Reply::Refused(refusal) => Err(Failure::Failed(refusal.message)),
-            Reply::Done
-            | Reply::Routed(_)
-            | Reply::Swept(_)
-            | Reply::Configured(_)
-            | Reply::Answered { .. }
-            | Reply::State(_)
-            | Reply::Workspace(_)
-            | Reply::Session(_) => Err(Failure::Failed("an unexpected answer".to_owned())),
+            other => Err(unfit(other)),
         },
     }
 }

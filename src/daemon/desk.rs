@@ -236,19 +236,10 @@ impl Daemon {
     async fn attach(&self, agent: Option<String>, responses: &Sender<Response>, uid: u32) -> Result<Talk, String> {
         let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
         let plan = plan.map_err(|error| error.to_string())?;
-        if let Some(configure) = plan.configure {
-            match self.submit(Input::Configure(configure), false).await? {
-                Reply::Refused(refusal) => return Err(refusal.message),
-                Reply::Done
-                | Reply::Routed(_)
-                | Reply::Configured(_)
-                | Reply::Swept(_)
-                | Reply::Answered { .. }
-                | Reply::Task(..)
-                | Reply::State(_)
-                | Reply::Workspace(_)
-                | Reply::Session(_) => {}
-            }
+        if let Some(configure) = plan.configure
+            && let Reply::Refused(refusal) = self.submit(Input::Configure(configure), false).await?
+        {
+            return Err(refusal.message);
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;
         let (to, mut told) = channel(terminal::QUEUE);

@@ -12,12 +12,15 @@ use crate::model::session::SessionName;
 
 mod environment;
 mod error;
+#[cfg(test)]
+mod heard;
 pub mod image;
 mod last;
 mod mail;
 pub mod podman;
 pub mod process;
 mod redact;
+mod told;
 
 pub use error::Error;
 

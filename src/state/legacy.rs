@@ -2,7 +2,7 @@
 //!
 //! A frozen type is never changed, and uses only frozen types and plain ones: what old bytes mean must not follow what
 //! the model means today. A record's `upgrade` decodes the type of the version it finds and converts step by step. There
-//! are none yet: format 1 of the store is not frozen. The example shows the shape, and its tests prove the chain.
+//! are none yet: every record is of its first version. The example shows the shape, and its tests prove the chain.
 
 /// A record that was changed twice: one chat became a list of them, then the list got a flag.
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::crash;
 pub(super) struct WriterLock {
     file: File,
     before: Holder,
+    settled: bool,
 }
 
 /// Who had the lock last.
@@ -35,16 +36,27 @@ impl WriterLock {
         self.before
     }
 
-    /// Notes that nothing was left half done. The lock itself goes with the process.
+    /// What an earlier holder may have left was looked at, and is as it should be.
+    pub(super) const fn settle(&mut self) {
+        self.settled = true;
+    }
+
+    /// Notes that nothing was left half done, unless nobody looked at what was. The lock itself stays.
     pub(super) fn give_up(&self) {
-        // Where that fails, the next holder looks at the store for nothing.
-        drop(self.file.set_len(0));
+        if self.settled || self.before != Holder::Died {
+            // Where that fails, the next holder looks at the store for nothing.
+            drop(self.file.set_len(0));
+        }
     }
 }
 
 impl Drop for WriterLock {
+    /// Closing the file is not enough: a child that another thread is just starting has the file too, until it becomes
+    /// its program, and would hold the lock that long.
     fn drop(&mut self) {
         self.give_up();
+        // Should it not go, it goes with the file.
+        flock(&self.file, FlockOperation::Unlock).ok();
     }
 }
 
@@ -81,7 +93,7 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
     }
     let before = if noted(&mut file).is_some() { Holder::Died } else { Holder::GaveUp };
     note(&mut file).map_err(Error::io(path))?;
-    Ok(WriterLock { file, before })
+    Ok(WriterLock { file, before, settled: false })
 }
 
 /// Notes who holds the lock. A full disk must not keep the daemon from starting: it would never make room.
@@ -106,4 +118,37 @@ fn noted(file: &mut File) -> Option<Pid> {
     let mut text = String::new();
     file.rewind().and_then(|()| file.take(32).read_to_string(&mut text)).ok()?;
     text.trim().parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_was_given_back_is_free_though_a_copy_of_its_file_is_open() {
+        let data = tempfile::tempdir().unwrap();
+        let lock = take(data.path()).unwrap();
+        let child = lock.file.try_clone().unwrap();
+        assert!(matches!(take(data.path()), Err(Error::Locked { .. })));
+        drop(lock);
+        take(data.path()).unwrap();
+        drop(child);
+    }
+
+    #[test]
+    fn a_death_is_remembered_until_somebody_looked() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(holder_of(data.path()), Holder::GaveUp);
+        std::fs::write(path(data.path()), i32::MAX.to_string()).unwrap();
+        assert_eq!(holder_of(data.path()), Holder::Died);
+        for _ in 0..2 {
+            let lock = take(data.path()).unwrap();
+            assert_eq!((lock.before(), holder_of(data.path())), (Holder::Died, Holder::Lives));
+        }
+        let mut lock = take(data.path()).unwrap();
+        lock.settle();
+        drop(lock);
+        assert_eq!(take(data.path()).unwrap().before(), Holder::GaveUp);
+        assert_eq!(holder_of(data.path()), Holder::GaveUp);
+    }
 }

@@ -245,13 +245,14 @@ impl Store {
         let dir = data.join("store");
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(Error::io(&dir))?;
         let warnings = filesystem::check(&dir)?;
-        let lock = lock::take(data)?;
+        let mut lock = lock::take(data)?;
         backup::remove_unfinished(data);
         if !backup::is_there(&dir) {
             make(data, &dir, &options)?;
         } else {
             pages::trust(&dir, lock.before())?;
         }
+        lock.settle();
         let env = env::open(&dir, Access::Write, options.map_bytes)?;
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
         let tables = env::create_tables(&env, begin_write(&env)?)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, event, wait_for};
+use crate::host::{Host, TERMINAL, event, wait_for};
 use crate::raw::Raw;
 
 /// Points of the daemon, and at which visits it dies there. Visits that a cell may not come to are not in the list.
@@ -264,22 +264,6 @@ fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
 
 /// Steps after which a turn that was worked on is lost.
 const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];
-
-/// The chat of the terminal, so that answers are really delivered.
-const TERMINAL: &str = r#"
-schema = 1
-[[agents]]
-folder = "main"
-provider = "echo"
-[[chats]]
-channel = "terminal"
-platform_id = "main"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-"#;
 
 pub(crate) fn terminal_event(id: &str) -> Value {
     let mut event = event(id, id);

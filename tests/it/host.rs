@@ -223,6 +223,22 @@ engage = "pattern"
 pattern = "."
 "#;
 
+/// The chat of the terminal, whose every message is for the agent `main`, which echoes: answers are really delivered.
+pub(crate) const TERMINAL: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+provider = "echo"
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
 /// An inbound event of the chat `telegram/123`.
 pub(crate) fn event(id: &str, text: &str) -> Value {
     json!({

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use crate::world::outside::{claim, end, gone, mid_turn, said};
 use crate::world::{World, event, event_in};
 
+mod approved;
+
 pub(crate) const S: SessionId = SessionId::new(1);
 
 /// An agent `main` in the chat `C` on `net`, where members may talk: `ann` is one. The owner sits at the terminal.
@@ -131,6 +133,20 @@ fn press_as(world: &mut World, by: &str, (chat, nonce): (&str, u64), option: u32
         Reply::Answered { decided, text } => (decided, text),
         other => panic!("{other:?}"),
     }
+}
+
+fn server() -> McpServer {
+    let env = vec![("TOKEN".into(), EnvValue::Reference("env:TOKEN".into()))];
+    McpServer { name: "files".into(), command: "mcp-files".into(), args: vec!["--all".into()], env }
+}
+
+pub(crate) fn packages() -> Request {
+    let packages = Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] };
+    Request::InstallPackages { packages, reason: Some("to read JSON".into()) }
+}
+
+fn create(name: &str) -> Request {
+    Request::CreateAgent { name: name.into(), instructions: Some("Find things out.".into()) }
 }
 
 /// The newest message of the session and what it says.
@@ -365,198 +381,6 @@ fn answers_do_not_pile_up() {
     }
     assert_eq!(world.read(|db, txn| db.replies.len(txn)), 100);
     assert!(reply(&world, "r3").is_none() && reply(&world, "r399").is_some());
-}
-
-fn server() -> McpServer {
-    let env = vec![("TOKEN".into(), EnvValue::Reference("env:TOKEN".into()))];
-    McpServer { name: "files".into(), command: "mcp-files".into(), args: vec!["--all".into()], env }
-}
-
-pub(crate) fn packages() -> Request {
-    let packages = Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] };
-    Request::InstallPackages { packages, reason: Some("to read JSON".into()) }
-}
-
-/// Row G6: in the middle of a turn the incarnation is left until its turn ends; the next one has the server.
-#[test]
-fn an_approved_server_is_used_by_the_next_incarnation() {
-    let mut world = working();
-    ask(&mut world, "m", Request::AddMcpServer(server()));
-    let Some(Ok(submitted)) = reply(&world, "m") else { panic!() };
-    assert_eq!(submitted["approval"], "ap1");
-    assert_eq!(submitted["text"], "MCP server request submitted. You will be notified when admin approves or rejects.");
-    let (_, card) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
-    let Act::Ask(card) = card.act else { panic!() };
-    for part in ["files", "mcp-files", "--all", "TOKEN", "env:TOKEN"] {
-        assert!(card.body.contains(part), "the card shows {part}: {}", card.body);
-    }
-    assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
-    assert_eq!(main_agent(&world).settings.mcp_servers, [server()]);
-    let (note, body) = newest(&world);
-    assert!(note.trigger);
-    assert_eq!(
-        body.content.text,
-        "MCP server \"files\" added. Verify it's available (e.g. list your tools) and report the result to the user."
-    );
-    assert_eq!(world.incarnation(S, 1).stopped_for, None, "it works on something");
-    assert!(!world.outside.inbox[&S].contains_key(&note.seq), "the note is for the next one");
-    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
-    world.put(input);
-    world.settle();
-    assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed));
-    assert_eq!(world.session(S).live, Some(2));
-    assert!(world.outside.inbox[&S].contains_key(&note.seq));
-    assert_eq!(
-        world.message(world.read(|db, txn| Ok(db.messages_by_session.get(txn, &(S, note.seq))?.unwrap()))).tries,
-        0
-    );
-}
-
-#[test]
-fn approved_packages_are_kept_once_each() {
-    let mut world = working();
-    let input = world.outside.write(S, vec![end(2, 1, vec![])]);
-    world.put(input);
-    ask(&mut world, "p", packages());
-    assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
-    let (_, body) = newest(&world);
-    assert!(
-        body.content.text.starts_with("Packages added to config (jq, @a/b). They are installed when"),
-        "{}",
-        body.content.text
-    );
-    assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed), "an idle one ends at once");
-    ask(&mut world, "p2", packages());
-    world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
-    world.settle();
-    let Agent { settings, .. } = main_agent(&world);
-    assert_eq!(settings.packages, Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] });
-}
-
-/// Row G7, and its neighbours. Row G8 cannot be written down here: there is no unknown action behind an approval.
-#[test]
-fn what_is_not_approved_is_told() {
-    let mut world = working();
-    ask(&mut world, "m", Request::AddMcpServer(server()));
-    decide(&mut world, "reject");
-    assert_eq!(newest(&world).1.content.text, "Your add_mcp_server request was rejected by admin.");
-    assert!(main_agent(&world).settings.mcp_servers.is_empty());
-    // G10: a decision of something that was decided.
-    assert!(matches!(decide(&mut world, "approve"), Reply::Refused(_)));
-    assert!(main_agent(&world).settings.mcp_servers.is_empty());
-
-    let mut world = working();
-    ask(&mut world, "p", packages());
-    world.pass(Millis::minutes(8 * 24 * 60));
-    world.outside.running.clear();
-    world.sweep();
-    world.settle();
-    assert!(matches!(the_approval(&world).state, ApprovalState::Expired { .. }));
-    let said: Vec<String> =
-        world.read(|db, txn| db.bodies.iter(txn)?.map(|row| row.map(|(_, body)| body.content.text)).collect());
-    assert!(
-        said.contains(&"Your install_packages request has lapsed: nobody answered in time.".to_owned()),
-        "{said:?}"
-    );
-}
-
-#[test]
-fn with_nobody_to_ask_the_agent_hears_so_at_once() {
-    let mut world = working();
-    world.configure(vec![hearth::model::configure::Change::RemoveUser(UserId::parse("terminal:7").unwrap())]).unwrap();
-    for (name, request) in [("p", packages()), ("m", Request::AddMcpServer(server()))] {
-        ask(&mut world, name, request);
-        let Some(Err(why)) = reply(&world, name) else { panic!("{name}") };
-        assert!(why.ends_with("failed: no owner or admin who could approve it can be reached."), "{why}");
-    }
-    assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 0);
-}
-
-fn create(name: &str) -> Request {
-    Request::CreateAgent { name: name.into(), instructions: Some("Find things out.".into()) }
-}
-
-/// Rows of the peer's table of new agents; unlike there, somebody has to agree.
-#[test]
-fn new_agents_are_approved_and_made_in_one_step() {
-    for (name, other, local, folder) in [
-        ("Research Bot", None, "research-bot", "research-bot"),
-        ("Research Bot", Some("research-bot"), "research-bot", "research-bot-2"),
-        ("日本", None, "unnamed", "unnamed"),
-    ] {
-        let mut world = working();
-        if let Some(other) = other {
-            world.apply(&format!("[[agents]]\nfolder = \"{other}\"\n"));
-        }
-        ask(&mut world, "c", create(name));
-        let before = world.read(|db, txn| db.agents.len(txn));
-        assert!(matches!(reply(&world, "c"), Some(Ok(_))), "{name}");
-        decide(&mut world, "approve");
-        assert_eq!(world.read(|db, txn| db.agents.len(txn)), before + 1);
-        let (_, child) = world.read(|db, txn| db.agents.iter(txn)?.last().unwrap());
-        assert_eq!((child.folder.as_str(), child.settings.name.as_str()), (folder, name));
-        assert_eq!(child.settings.instructions.as_deref(), Some("Find things out."));
-        assert_eq!((child.settings.trust, child.settings.unconfined), (Trust::Untrusted, false));
-        assert_eq!(child.settings.env, main_agent(&world).settings.env, "driven like its maker");
-        let text =
-            format!("Agent \"{local}\" created. You can now message it with <message to=\"{local}\">...</message>.");
-        assert_eq!(newest(&world).1.content.text, text);
-        assert!(world.outside.destinations[&S].contains(&local.to_owned()), "the live session knows it");
-        let named: Vec<String> = world.read(|db, txn| {
-            db.destinations
-                .iter(txn)?
-                .map(|row| row.map(|((agent, name), _)| format!("{agent} {}", name.as_str())))
-                .collect()
-        });
-        assert!(
-            named.contains(&format!("ag1 {local}")) && named.iter().any(|row| row.ends_with(" parent")),
-            "{named:?}"
-        );
-    }
-}
-
-/// Row 3: an existing destination, when asked and when approved.
-#[test]
-fn a_name_that_is_taken_makes_nothing() {
-    let mut world = working();
-    ask(&mut world, "c", create("Scout"));
-    ask(&mut world, "c2", create("scout"));
-    decide(&mut world, "approve");
-    let agents = world.read(|db, txn| db.agents.len(txn));
-    let taken = "Cannot create agent \"scout\": you already have a destination named \"scout\".";
-    world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
-    world.settle();
-    assert_eq!(newest(&world).1.content.text, taken);
-    ask(&mut world, "c3", create("scout"));
-    assert_eq!(reply(&world, "c3"), Some(Err(taken.into())));
-    ask(&mut world, "c4", create("Global"));
-    assert_eq!(reply(&world, "c4"), Some(Err("Cannot create agent \"Global\": invalid folder path.".into())));
-    assert_eq!(world.read(|db, txn| db.agents.len(txn)), agents);
-}
-
-/// What an archived agent left in its folder is not for others.
-#[test]
-fn a_new_agent_never_gets_the_folder_of_an_archived_one() {
-    let mut world = working();
-    world.apply("[[agents]]\nfolder = \"scout\"\n");
-    let folder = hearth::model::entity::Folder::new("scout").unwrap();
-    world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
-    ask(&mut world, "c", create("Scout"));
-    decide(&mut world, "approve");
-    let (_, child) = world.read(|db, txn| db.agents.iter(txn)?.last().unwrap());
-    assert_eq!(child.folder.as_str(), "scout-2");
-}
-
-/// A late approval: the agent that asked was removed.
-#[test]
-fn an_approval_for_an_agent_that_is_gone_makes_nothing() {
-    let mut world = working();
-    ask(&mut world, "c", create("Scout"));
-    world.configure(vec![hearth::model::configure::Change::RemoveAgent(main_agent(&world).folder)]).unwrap();
-    world.settle();
-    decide(&mut world, "approve");
-    assert!(matches!(the_approval(&world).state, ApprovalState::Superseded { .. }), "{:?}", the_approval(&world).state);
-    assert_eq!(world.read(|db, txn| db.agents.len(txn)), 1);
 }
 
 fn change(world: &mut World, wish: Wish) -> Option<Result<Value, String>> {

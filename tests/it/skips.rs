@@ -14,7 +14,7 @@ use hearth::model::skip::{
 use hearth::model::{Millis, Timestamp};
 use serde_json::{Value, json};
 
-use crate::host::{Host, event, wait_for};
+use crate::host::{Host, TERMINAL, event, wait_for};
 use crate::requests::{S, main_agent, newest, working_in};
 use crate::world::World;
 use crate::world::outside::end;
@@ -332,22 +332,6 @@ fn summary(fields: &Value) -> String {
     all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     all.to_string()
 }
-
-/// A terminal with an agent that echoes.
-const TERMINAL: &str = r#"
-schema = 1
-[[agents]]
-folder = "main"
-provider = "echo"
-[[chats]]
-channel = "terminal"
-platform_id = "main"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-"#;
 
 fn terminal() -> Host {
     let host = Host::new();

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, json};
 
 use super::{AllowBroad, Cwd, Guarded, Refused, any_path, guard, put_path, sight, store};
-use crate::cli::local::{Host, host};
+use crate::cli::local::{Host, host, unfit};
 use crate::cli::{Failure, out};
 use crate::config::{Paths, paths};
 use crate::contracts::workspace as directory;
@@ -104,7 +104,6 @@ fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Res
 /// Has it done, by the daemon if there is one.
 fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<(String, bool), Refused> {
     let wanted = WorkspaceRequest::adopt(sight, from);
-    let odd = || Refused::from(Failure::Failed("an unexpected answer".to_owned()));
     match host(paths, false)? {
         Host::Daemon(mut client) => match client.ask(&Request::Workspace { wanted }).map_err(Failure::from)? {
             Response::Workspace { done: WorkspaceDone::Adopted { key, changed } } => Ok((key, changed)),
@@ -116,17 +115,10 @@ fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<(St
             match local.submit(Input::Workspace(Box::new(input)), false)? {
                 Reply::Workspace(reply) => match *reply {
                     WorkspaceReply::Adopted { key, changed } => Ok((key_text(key), changed)),
-                    WorkspaceReply::TookIn(_) | WorkspaceReply::Noted => Err(odd()),
+                    other => Err(unfit(Reply::Workspace(Box::new(other))).into()),
                 },
                 Reply::Refused(refusal) => Err(Refused::new(refusal.code, refusal.message, "")),
-                Reply::Done
-                | Reply::Routed(_)
-                | Reply::Swept(_)
-                | Reply::Configured(_)
-                | Reply::Answered { .. }
-                | Reply::Task(..)
-                | Reply::State(_)
-                | Reply::Session(_) => Err(odd()),
+                other => Err(unfit(other).into()),
             }
         }
     }

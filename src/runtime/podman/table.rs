@@ -10,9 +10,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
-use crate::model::input::RuntimeEvent;
 use crate::runtime::Spec;
-use crate::runtime::mail::{Mail, Outbox};
+use crate::runtime::mail::Mail;
+use crate::runtime::told::Told;
 
 /// What is asked about one session.
 pub(super) enum Order {
@@ -40,10 +40,7 @@ struct Entry {
 
 struct Entries {
     here: HashMap<SessionId, Entry>,
-    /// Highest incarnation that was reported gone: it never starts again, whatever call comes late.
-    ended: HashMap<SessionId, u32>,
-    closing: bool,
-    outbox: Outbox,
+    told: Told,
 }
 
 /// All sessions this runtime has to do with.
@@ -54,8 +51,8 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new() -> (Self, Mail) {
-        let (outbox, mail) = Outbox::new();
-        let entries = Entries { here: HashMap::new(), ended: HashMap::new(), closing: false, outbox };
+        let (told, mail) = Told::new();
+        let entries = Entries { here: HashMap::new(), told };
         (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
     }
 
@@ -102,34 +99,26 @@ impl Table {
     }
 
     pub(super) fn running(&self, session: SessionId, incarnation: u32) {
-        self.lock().outbox.send(RuntimeEvent::Running(session, incarnation));
+        self.lock().told.running(session, incarnation);
     }
 
     pub(super) fn outdated(&self, session: SessionId, incarnation: u32) {
-        self.lock().outbox.send(RuntimeEvent::Outdated(session, incarnation));
+        self.lock().told.outdated(session, incarnation);
     }
 
     pub(super) fn gone(&self, session: SessionId, incarnation: u32, exit: Exit, stderr_tail: String) {
-        let mut entries = self.lock();
-        let ended = entries.ended.entry(session).or_default();
-        *ended = incarnation.max(*ended);
-        entries.outbox.send(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail });
+        self.lock().told.gone(session, incarnation, exit, stderr_tail);
     }
 
     /// Why an incarnation is not to be started, if there is a reason.
     pub(super) fn refusal(&self, session: SessionId, incarnation: u32) -> Option<String> {
-        let entries = self.lock();
-        if entries.closing {
-            return Some("hearth is stopping".to_owned());
-        }
-        let ended = entries.ended.get(&session).is_some_and(|ended| *ended >= incarnation);
-        ended.then(|| format!("incarnation {incarnation} of {session} has ended and never starts again"))
+        self.lock().told.refusal(session, incarnation)
     }
 
     /// Starts nothing any more; the sessions that have something.
     pub(super) fn close(&self) -> BTreeSet<SessionId> {
         let mut entries = self.lock();
-        entries.closing = true;
+        entries.told.close();
         entries.here.keys().copied().collect()
     }
 
@@ -137,9 +126,8 @@ impl Table {
     pub(super) fn wait_empty(&self, patience: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
         let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let told = entries.outbox.flush();
+        let last = entries.told.last_word();
         drop(entries);
-        let last = if timeout.timed_out() { Duration::ZERO } else { Duration::from_secs(1) };
-        told.recv_timeout(last).is_ok() && !timeout.timed_out()
+        last.heard(timeout.timed_out())
     }
 }

@@ -222,7 +222,7 @@ mod tests {
         let text = format!("sleep 1000 & echo $! > {}; wait", file.display());
         assert!(matches!(run(&text, 3, &|| false), Err(SecretError::TimedOut)));
         let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        crate::runtime::process::tests::wait_until("the child is gone", || !crate::runtime::process::tests::lives(pid));
+        crate::runtime::heard::wait_until("the child is gone", || !crate::runtime::process::tests::lives(pid));
         assert!(matches!(run("sleep 1000", 1000, &|| true), Err(SecretError::Stopped)));
     }
 

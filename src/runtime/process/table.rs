@@ -1,6 +1,6 @@
 //! What runs, and what is told about it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::PipeWriter;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
-use crate::model::input::RuntimeEvent;
-use crate::runtime::mail::{Mail, Outbox};
+use crate::runtime::mail::Mail;
+use crate::runtime::told::Told;
 
 /// One incarnation of one session.
 pub(super) type Key = (SessionId, u32);
@@ -40,10 +40,7 @@ pub(super) enum Kill {
 
 struct Entries {
     here: BTreeMap<Key, Occupant>,
-    /// Highest incarnation reported gone: it never starts again, whatever call comes late.
-    ended: HashMap<SessionId, u32>,
-    closing: bool,
-    outbox: Outbox,
+    told: Told,
 }
 
 /// All incarnations this runtime has to do with.
@@ -54,13 +51,11 @@ pub(super) struct Table {
 
 impl Entries {
     fn gone(&mut self, (session, incarnation): Key, exit: Exit, stderr_tail: String) {
-        let ended = self.ended.entry(session).or_default();
-        *ended = incarnation.max(*ended);
-        self.outbox.send(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail });
+        self.told.gone(session, incarnation, exit, stderr_tail);
     }
 
     fn running(&self, (session, incarnation): Key) {
-        self.outbox.send(RuntimeEvent::Running(session, incarnation));
+        self.told.running(session, incarnation);
     }
 
     fn of_session(&self, session: SessionId) -> impl Iterator<Item = (u32, &Occupant)> {
@@ -73,22 +68,18 @@ impl Entries {
     }
 
     fn refusal(&self, (session, incarnation): Key) -> Option<String> {
-        if self.closing {
-            return Some("hearth is stopping".to_owned());
-        }
-        if self.ended.get(&session).is_some_and(|ended| *ended >= incarnation) {
-            return Some(format!("incarnation {incarnation} of {session} has ended and never starts again"));
-        }
-        self.of_session(session)
-            .find(|(_, occupant)| !matches!(occupant, Occupant::Clearing))
-            .map(|(other, _)| format!("incarnation {other} of {session} is still there"))
+        self.told.refusal(session, incarnation).or_else(|| {
+            self.of_session(session)
+                .find(|(_, occupant)| !matches!(occupant, Occupant::Clearing))
+                .map(|(other, _)| format!("incarnation {other} of {session} is still there"))
+        })
     }
 }
 
 impl Table {
     pub(super) fn new() -> (Self, Mail) {
-        let (outbox, mail) = Outbox::new();
-        let entries = Entries { here: BTreeMap::new(), ended: HashMap::new(), closing: false, outbox };
+        let (told, mail) = Told::new();
+        let entries = Entries { here: BTreeMap::new(), told };
         (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
     }
 
@@ -204,7 +195,7 @@ impl Table {
     /// Starts nothing any more; everything that is there.
     pub(super) fn close(&self) -> Vec<Key> {
         let mut entries = self.lock();
-        entries.closing = true;
+        entries.told.close();
         entries.here.keys().copied().collect()
     }
 
@@ -212,10 +203,9 @@ impl Table {
     pub(super) fn wait_empty(&self, patience: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
         let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let told = entries.outbox.flush();
+        let last = entries.told.last_word();
         drop(entries);
-        let last = if timeout.timed_out() { Duration::ZERO } else { Duration::from_secs(1) };
-        told.recv_timeout(last).is_ok() && !timeout.timed_out()
+        last.heard(timeout.timed_out())
     }
 
     /// Does what the death of the daemon does: closes its ends of the life pipes.

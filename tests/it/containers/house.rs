@@ -44,11 +44,22 @@ pub(super) struct House {
 impl House {
     /// With an agent `main`, described by `agent`, for everybody in the chat `telegram/123`; the daemon does not run yet.
     pub(super) fn new(agent: &str) -> Option<Self> {
+        let house = Self::empty()?;
+        let uid = rustix::process::geteuid().as_raw();
+        house.host.apply(&format!(
+            "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\n{agent}\n[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n\
+             [channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n{CHAT}",
+            house.telegram.url()
+        ));
+        Some(house)
+    }
+
+    /// With nothing but what it is to talk to.
+    pub(super) fn empty() -> Option<Self> {
         let (podman, _) = podman()?;
         let mut host = Host::new();
         host.runtime = "podman";
         let door = Door::open(&host.path("podman.sock"), &podman);
-        let telegram = FakeTelegram::start();
         for (name, value) in [
             ("CONTAINER_HOST", format!("unix://{}", host.path("podman.sock").display())),
             ("HEARTH_TEST_BACKOFF_MS", "300".to_owned()),
@@ -57,13 +68,7 @@ impl House {
         ] {
             host.env.push((name.to_owned(), value));
         }
-        let uid = rustix::process::geteuid().as_raw();
-        host.apply(&format!(
-            "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\n{agent}\n[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n\
-             [channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n{CHAT}",
-            telegram.url()
-        ));
-        Some(Self { host, telegram, api: FakeApi::start(), door, podman })
+        Some(Self { host, telegram: FakeTelegram::start(), api: FakeApi::start(), door, podman })
     }
 
     /// With the agent CLI, whose API is the stand-in.

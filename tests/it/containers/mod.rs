@@ -6,6 +6,7 @@ mod adopt;
 mod builds;
 mod house;
 mod matrix;
+mod readme;
 mod talk;
 mod trouble;
 mod unstartable;

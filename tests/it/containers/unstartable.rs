@@ -2,10 +2,20 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::house::{House, podman};
+
+/// Podman reads the names of an image, changes them and writes them back: of two changes of one image at the same time
+/// one is lost.
+static NAMES: Mutex<()> = Mutex::new(());
+
+fn rename(house: &House, arguments: &[&str]) {
+    let _alone = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    house.podman(arguments);
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Image {
@@ -18,7 +28,7 @@ enum Image {
 impl Image {
     /// Puts this in the place of the image.
     fn put(self, house: &House, name: &str) {
-        house.podman(&["untag", name, name]);
+        rename(house, &["untag", name, name]);
         if self == Self::Missing {
             return;
         }
@@ -55,7 +65,7 @@ impl Image {
 fn case(image: Image) {
     let (Some(mut house), Some((_, whole))) = (House::new("provider = \"echo\""), podman()) else { return };
     let name = format!("localhost/hearth-test-{}:1", format!("{image:?}").to_lowercase());
-    house.podman(&["tag", &whole, &name]);
+    rename(&house, &["tag", &whole, &name]);
     house.host.apply(&format!("schema = 1\nimage = \"{name}\"\n"));
     house.host.start();
     image.put(&house, &name);
@@ -65,8 +75,8 @@ fn case(image: Image) {
     let doctor: Value = serde_json::from_str(&house.host.run(&["doctor", "--json"], b"").stdout).unwrap();
     let found = doctor["checks"].to_string();
     assert!(found.contains("agent main failed to start") && found.contains(image.words()), "{found}");
-    house.podman(&["untag", &name, &name]);
-    house.podman(&["tag", &whole, &name]);
+    rename(&house, &["untag", &name, &name]);
+    rename(&house, &["tag", &whole, &name]);
     house.wait_shown("echo: hello");
     house.types(2, "are you there?");
     let shown = house.wait_shown("echo: are you there?");
@@ -74,7 +84,7 @@ fn case(image: Image) {
     house.settle();
     assert_eq!(house.host.rows("messages").iter().filter(|row| row["value"]["tries"] != 0).count(), 0);
     house.stop();
-    house.podman(&["untag", &name, &name]);
+    rename(&house, &["untag", &name, &name]);
 }
 
 #[test]

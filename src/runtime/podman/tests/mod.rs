@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -15,8 +15,9 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::{Exit, SpecDigest};
 use crate::model::input::RuntimeEvent;
 use crate::model::session::SessionName;
+use crate::runtime::heard::{Heard, wait_until};
 use crate::runtime::process::Lookup;
-use crate::runtime::{Events, Runtime, Spec};
+use crate::runtime::{Runtime, Spec};
 
 mod adopt;
 mod images;
@@ -24,8 +25,6 @@ mod inside;
 mod life;
 mod trouble;
 
-/// Generous, because the machine may be busy; nothing waits for it when all is well.
-const DEADLINE: Duration = Duration::from_secs(120);
 /// The session of most tests.
 const ONE: SessionId = SessionId::new(1);
 
@@ -60,72 +59,6 @@ fn service(verb: &str) {
         Command::new(std::env::var("HEARTH_TEST_SERVICE").unwrap()).arg(verb).status().unwrap().success()
             || verb == "stop"
     );
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..DEADLINE.as_millis() / 20 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("never: {what}");
-}
-
-/// What a runtime reported.
-#[derive(Clone, Default)]
-struct Heard(Arc<(Mutex<Vec<RuntimeEvent>>, Condvar)>);
-
-impl Heard {
-    fn listener(&self) -> Events {
-        let heard = self.clone();
-        Arc::new(move |event| {
-            heard.0.0.lock().unwrap().push(event);
-            heard.0.1.notify_all();
-        })
-    }
-
-    fn wait<T>(&self, what: &str, find: impl Fn(&RuntimeEvent) -> Option<T>) -> T {
-        let (events, changed) = &*self.0;
-        let none = |events: &mut Vec<RuntimeEvent>| !events.iter().any(|event| find(event).is_some());
-        let (events, _) = changed.wait_timeout_while(events.lock().unwrap(), DEADLINE, none).unwrap();
-        events.iter().find_map(find).unwrap_or_else(|| panic!("never heard of {what}; heard {events:?}"))
-    }
-
-    fn running(&self, session: SessionId, incarnation: u32) {
-        let expected = RuntimeEvent::Running(session, incarnation);
-        self.wait("running", |event| (*event == expected).then_some(()));
-    }
-
-    fn gone(&self, session: SessionId, incarnation: u32) -> (Exit, String) {
-        self.wait(&format!("the end of {session}.{incarnation}"), |event| match event {
-            RuntimeEvent::Gone { session: s, incarnation: i, exit, stderr_tail }
-                if (*s, *i) == (session, incarnation) =>
-            {
-                Some((exit.clone(), stderr_tail.clone()))
-            }
-            _ => None,
-        })
-    }
-
-    fn refused(&self, session: SessionId, incarnation: u32) -> String {
-        match self.gone(session, incarnation) {
-            (Exit::NotStarted(reason), _) => reason,
-            other => panic!("started: {other:?}"),
-        }
-    }
-
-    fn count(&self, which: impl Fn(&RuntimeEvent) -> bool) -> usize {
-        self.0.0.lock().unwrap().iter().filter(|event| which(event)).count()
-    }
-
-    fn count_gone(&self) -> usize {
-        self.count(|event| matches!(event, RuntimeEvent::Gone { .. }))
-    }
-
-    fn clear(&self) {
-        self.0.0.lock().unwrap().clear();
-    }
 }
 
 /// An installation of its own, whose runner is a script in the agent's folder.

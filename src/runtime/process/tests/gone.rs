@@ -36,9 +36,9 @@ fn the_end_of_the_daemon_is_the_end_of_the_pipe() {
     world.ensure(1, 1);
     world.line("up");
     // The script may be quicker than the runtime's own note of it.
-    world.heard.running(1, 1);
+    world.heard.running(se(1), 1);
     world.runtime.shared.table.close_life_pipes();
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Code(7));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(7));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_runner_is_asked_before_it_is_made_to_end() {
     world.line("up");
     world.kill(1, 1);
     world.kill(1, 1);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Code(5));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(5));
     assert_eq!(world.heard.count_gone(), 1);
 }
 
@@ -60,7 +60,7 @@ fn a_deaf_runner_is_ended_with_its_children() {
     world.ensure(1, 1);
     let (leader, child) = (world.pid("leader"), world.pid("child1"));
     world.kill(1, 1);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Signal(9));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Signal(9));
     assert!(!lives(leader) && !lives(child));
 }
 
@@ -68,7 +68,7 @@ fn a_deaf_runner_is_ended_with_its_children() {
 fn what_a_runner_leaves_in_its_group_ends_with_it() {
     let world = World::sh("(trap '' TERM; exec 3<&- 4>&-; while :; do sleep 1; done) & echo $! > $1/child; exit 4");
     world.ensure(1, 1);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Code(4));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(4));
     assert!(!lives(world.pid("child")));
 }
 
@@ -77,7 +77,7 @@ fn who_escaped_the_group_is_ended_before_the_end_is_told() {
     for act in ["pass", "fcntl.flock(4, fcntl.LOCK_UN)", "os.dup2(4, 99); os.close(4)"] {
         let world = World::python(&escape(act, "sys.exit(3)"));
         world.ensure(1, 1);
-        assert_eq!(world.heard.gone(1, 1).0, Exit::Code(3), "{act}");
+        assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(3), "{act}");
         assert!(!lives(world.pid("escaped")), "{act}");
     }
 }
@@ -87,7 +87,7 @@ fn who_deleted_the_lock_is_found_nevertheless() {
     let act = r#"os.unlink(os.readlink("/proc/self/fd/4"))"#;
     let world = World::python(&escape(act, "sys.exit(3)"));
     world.ensure(1, 1);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Code(3));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(3));
     assert!(!lives(world.pid("escaped")));
 }
 
@@ -95,7 +95,7 @@ fn who_deleted_the_lock_is_found_nevertheless() {
 fn a_stray_with_standard_error_is_not_waited_for() {
     let world = World::python(&escape("os.close(4)", r#"print("last", file=sys.stderr)"#));
     world.ensure(1, 1);
-    assert_eq!(world.heard.gone(1, 1), (Exit::Code(0), "last\n".to_owned()));
+    assert_eq!(world.heard.gone(se(1), 1), (Exit::Code(0), "last\n".to_owned()));
     let stray = rustix::process::Pid::from_raw(world.pid("escaped")).unwrap();
     rustix::process::kill_process(stray, rustix::process::Signal::KILL).unwrap();
 }
@@ -117,13 +117,13 @@ fn the_next_daemon_ends_what_the_last_one_left() {
     let next = ProcessRuntime::start(setup(world.directory.path(), "sh", "exit 0"), heard.listener()).unwrap();
     assert!(!lives(escaped));
     wait_until("the escaped one's child is gone", || !lives(bare));
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Signal(9));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Signal(9));
     next.inquire(SessionId::new(1), 1);
-    assert_eq!(heard.gone(1, 1).0, Exit::Unknown);
+    assert_eq!(heard.gone(se(1), 1).0, Exit::Unknown);
     let mut spec = world.spec(1, 2);
     spec.settings = settings();
     next.ensure(spec);
-    assert_eq!(heard.gone(1, 2).0, Exit::Code(0));
+    assert_eq!(heard.gone(se(1), 2).0, Exit::Code(0));
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn a_start_ends_what_holds_the_lock() {
     let heard = Heard::default();
     let other = ProcessRuntime::start(setup(world.directory.path(), "sh", "exit 0"), heard.listener()).unwrap();
     world.ensure(1, 1);
-    world.heard.running(1, 1);
+    world.heard.running(se(1), 1);
     other.ensure(world.spec(1, 2));
-    assert_eq!(heard.gone(1, 2).0, Exit::Code(0));
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Signal(9));
+    assert_eq!(heard.gone(se(1), 2).0, Exit::Code(0));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Signal(9));
 }
 
 #[test]
@@ -143,20 +143,20 @@ fn what_nobody_knows_is_gone() {
     let world = World::sh("");
     world.inquire(1, 1);
     world.kill(2, 5);
-    assert_eq!(world.heard.gone(1, 1), (Exit::Unknown, String::new()));
-    assert_eq!(world.heard.gone(2, 5), (Exit::Unknown, String::new()));
+    assert_eq!(world.heard.gone(se(1), 1), (Exit::Unknown, String::new()));
+    assert_eq!(world.heard.gone(se(2), 5), (Exit::Unknown, String::new()));
 }
 
 #[test]
 fn an_older_incarnation_of_a_running_session_is_gone() {
     let world = World::sh("read line <&3");
     world.ensure(1, 2);
-    world.heard.running(1, 2);
+    world.heard.running(se(1), 2);
     world.inquire(1, 1);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Unknown);
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Unknown);
     world.inquire(1, 2);
     world.kill(1, 2);
-    world.heard.gone(1, 2);
+    world.heard.gone(se(1), 2);
 }
 
 #[test]
@@ -166,11 +166,11 @@ fn nothing_is_told_while_the_lock_is_held() {
     world.inquire(1, 1);
     world.kill(1, 1);
     world.inquire(2, 1);
-    world.heard.gone(2, 1);
+    world.heard.gone(se(2), 1);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(world.heard.count_gone(), 1);
     drop(lock);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Unknown);
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Unknown);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn after_a_shut_down_all_ends_are_told() {
     assert_eq!(world.heard.count_gone(), 4);
     assert!(!children.iter().any(|child| lives(*child)));
     world.ensure(9, 1);
-    assert_eq!(world.heard.refused(9, 1), "hearth is stopping");
+    assert_eq!(world.heard.refused(se(9), 1), "hearth is stopping");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_dropped_runtime_takes_its_agents_along() {
     let heard = world.heard.clone();
     let World { directory, runtime, .. } = world;
     drop(runtime);
-    assert_eq!(heard.gone(1, 1).0, Exit::Signal(9));
+    assert_eq!(heard.gone(se(1), 1).0, Exit::Signal(9));
     assert!(!lives(child));
     drop(directory);
 }

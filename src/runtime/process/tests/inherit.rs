@@ -32,7 +32,7 @@ fn the_environment_is_what_is_given_and_nothing_else() {
         ("TZ".to_owned(), EnvValue::Plain("Asia/Tokyo".to_owned())),
     ];
     world.runtime.ensure(spec);
-    assert_eq!(world.heard.gone(1, 9), (Exit::Code(0), String::new()));
+    assert_eq!(world.heard.gone(se(1), 9), (Exit::Code(0), String::new()));
     let text = std::fs::read_to_string(world.path("environ")).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -65,7 +65,7 @@ fn two_descriptors_are_inherited_and_others_are_covered() {
     let (_read, write) = rustix::pipe::pipe().unwrap();
     let world = World::python(DUMP_DESCRIPTORS);
     world.ensure(1, 1);
-    assert_eq!(world.heard.gone(1, 1), (Exit::Code(0), String::new()));
+    assert_eq!(world.heard.gone(se(1), 1), (Exit::Code(0), String::new()));
     let text = std::fs::read_to_string(world.path("descriptors")).unwrap();
     let stray = std::os::fd::AsRawFd::as_raw_fd(&write);
     for line in text.lines() {
@@ -88,7 +88,7 @@ fn a_setting_that_is_no_variable_is_told() {
         let mut spec = world.spec(1, incarnation);
         spec.settings.env = vec![((*name).to_owned(), EnvValue::Plain(String::new()))];
         world.runtime.ensure(spec);
-        let reason = world.heard.refused(1, incarnation);
+        let reason = world.heard.refused(se(1), incarnation);
         assert!(reason.ends_with("cannot be the name of an environment variable"), "{reason}");
     }
 }
@@ -99,7 +99,7 @@ fn a_reference_without_a_value_is_told_with_its_variable() {
     let mut spec = world.spec(1, 1);
     spec.settings.env = vec![reference("KEY", "env:ABSENT")];
     world.runtime.ensure(spec);
-    assert_eq!(world.heard.refused(1, 1), "environment variable KEY: `env:ABSENT` is not set where hearth runs");
+    assert_eq!(world.heard.refused(se(1), 1), "environment variable KEY: `env:ABSENT` is not set where hearth runs");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn the_last_lines_of_standard_error_are_kept_without_secrets() {
     let mut spec = world.spec(1, 1);
     spec.settings.env = vec![reference("KEY", "env:TOKEN")];
     world.runtime.ensure(spec);
-    let (exit, tail) = world.heard.gone(1, 1);
+    let (exit, tail) = world.heard.gone(se(1), 1);
     assert_eq!(exit, Exit::Code(1));
     assert!(tail.ends_with("\n20000\nkey [secret]\n"), "{}", &tail[tail.len() - 100..]);
     assert!(tail.len() <= 64 * 1024 && tail.len() > 60 * 1024 && !tail.contains("first"));

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -13,83 +13,21 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
 use crate::model::session::SessionName;
-use crate::runtime::{Events, Runtime, Spec};
+use crate::runtime::heard::{DEADLINE, Heard, wait_until};
+use crate::runtime::{Runtime, Spec};
 
 mod gone;
 mod inherit;
 mod start;
 
-/// Generous, because the machine may be busy; nothing waits for it when all is well.
-const DEADLINE: Duration = Duration::from_secs(120);
-
-/// Polls a condition.
-pub(super) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..DEADLINE.as_millis() / 10 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("never: {what}");
+/// A session.
+const fn se(number: u64) -> SessionId {
+    SessionId::new(number)
 }
 
 /// Whether a process can still do anything: the system closes its descriptors when it ends, before anybody can reap it.
 pub(super) fn lives(pid: i32) -> bool {
     std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|links| links.count() > 0)
-}
-
-/// What a runtime reported.
-#[derive(Clone, Default)]
-struct Heard(Arc<(Mutex<Vec<RuntimeEvent>>, Condvar)>);
-
-impl Heard {
-    fn listener(&self) -> Events {
-        let heard = self.clone();
-        Arc::new(move |event| {
-            heard.0.0.lock().unwrap().push(event);
-            heard.0.1.notify_all();
-        })
-    }
-
-    fn all(&self) -> Vec<RuntimeEvent> {
-        self.0.0.lock().unwrap().clone()
-    }
-
-    /// Waits for the first event that answers.
-    fn wait<T>(&self, what: &str, find: impl Fn(&RuntimeEvent) -> Option<T>) -> T {
-        let (events, changed) = &*self.0;
-        let none = |events: &mut Vec<RuntimeEvent>| !events.iter().any(|event| find(event).is_some());
-        let (events, _) = changed.wait_timeout_while(events.lock().unwrap(), DEADLINE, none).unwrap();
-        events.iter().find_map(find).unwrap_or_else(|| panic!("never heard of {what}; heard {events:?}"))
-    }
-
-    fn running(&self, session: u64, incarnation: u32) {
-        let expected = RuntimeEvent::Running(SessionId::new(session), incarnation);
-        self.wait("running", |event| (*event == expected).then_some(()));
-    }
-
-    fn gone(&self, session: u64, incarnation: u32) -> (Exit, String) {
-        self.wait(&format!("the end of se{session}.{incarnation}"), |event| match event {
-            RuntimeEvent::Gone { session: s, incarnation: i, exit, stderr_tail }
-                if *s == SessionId::new(session) && *i == incarnation =>
-            {
-                Some((exit.clone(), stderr_tail.clone()))
-            }
-            _ => None,
-        })
-    }
-
-    /// Why it was not started.
-    fn refused(&self, session: u64, incarnation: u32) -> String {
-        match self.gone(session, incarnation) {
-            (Exit::NotStarted(reason), _) => reason,
-            (exit, tail) => panic!("started: {exit:?} {tail}"),
-        }
-    }
-
-    fn count_gone(&self) -> usize {
-        self.all().iter().filter(|event| matches!(event, RuntimeEvent::Gone { .. })).count()
-    }
 }
 
 /// A runtime whose runners are scripts, and a directory for all it needs.

@@ -16,7 +16,7 @@ fn the_default_runner_is_a_hidden_command_of_the_program_itself() {
 fn missing_directories_are_made_for_the_user_alone() {
     let world = World::sh("pwd");
     world.ensure(1, 1);
-    assert_eq!(world.heard.gone(1, 1), (Exit::Code(0), String::new()));
+    assert_eq!(world.heard.gone(se(1), 1), (Exit::Code(0), String::new()));
     for name in ["groups/main", "home", "run/locks"] {
         assert_eq!(mode(&world.path(name)), 0o700, "{name}");
     }
@@ -38,7 +38,7 @@ fn running_is_said_before_gone() {
         world.ensure(session, 1);
     }
     for session in 1..=20 {
-        assert_eq!(world.heard.gone(session, 1).0, Exit::Code(3));
+        assert_eq!(world.heard.gone(se(session), 1).0, Exit::Code(3));
         let id = SessionId::new(session);
         let of_session: Vec<_> = world
             .heard
@@ -62,14 +62,14 @@ fn asking_twenty_times_at_once_starts_one_process() {
             scope.spawn(|| world.ensure(1, 1));
         }
     });
-    world.heard.running(1, 1);
+    world.heard.running(se(1), 1);
     world.line("pids");
     world.ensure(1, 1);
     world.inquire(1, 1);
     let running = || world.heard.all().iter().filter(|event| matches!(event, RuntimeEvent::Running(..))).count();
     wait_until("both are answered", || running() >= 3);
     world.kill(1, 1);
-    world.heard.gone(1, 1);
+    world.heard.gone(se(1), 1);
     assert_eq!(world.line("pids").lines().count(), 1);
     assert_eq!(world.heard.count_gone(), 1);
 }
@@ -78,14 +78,14 @@ fn asking_twenty_times_at_once_starts_one_process() {
 fn the_next_incarnation_waits_for_the_end_of_the_one_before() {
     let world = World::sh(WAIT_FOR_THE_END);
     world.ensure(1, 1);
-    world.heard.running(1, 1);
+    world.heard.running(se(1), 1);
     world.ensure(1, 2);
-    assert_eq!(world.heard.refused(1, 2), "incarnation 1 of se1 is still there");
+    assert_eq!(world.heard.refused(se(1), 2), "incarnation 1 of se1 is still there");
     world.inquire(1, 1);
     world.kill(1, 1);
-    world.heard.gone(1, 1);
+    world.heard.gone(se(1), 1);
     world.ensure(1, 3);
-    world.heard.running(1, 3);
+    world.heard.running(se(1), 3);
     assert_eq!(world.heard.count_gone(), 2);
 }
 
@@ -93,10 +93,10 @@ fn the_next_incarnation_waits_for_the_end_of_the_one_before() {
 fn what_is_gone_never_starts_again() {
     let world = World::sh("echo $$ >> $1/pids");
     world.ensure(1, 4);
-    assert_eq!(world.heard.gone(1, 4).0, Exit::Code(0));
+    assert_eq!(world.heard.gone(se(1), 4).0, Exit::Code(0));
     world.ensure(1, 4);
     world.ensure(1, 3);
-    assert!(world.heard.refused(1, 3).contains("never starts again"));
+    assert!(world.heard.refused(se(1), 3).contains("never starts again"));
     assert_eq!(world.heard.count_gone(), 3);
     assert_eq!(world.line("pids").lines().count(), 1);
 }
@@ -105,7 +105,7 @@ fn what_is_gone_never_starts_again() {
 fn a_missing_program_is_told() {
     let world = World::with("/nonexistent/hearth", "", |_| {});
     world.ensure(1, 1);
-    let reason = world.heard.refused(1, 1);
+    let reason = world.heard.refused(se(1), 1);
     assert!(reason.starts_with("cannot start /nonexistent/hearth: No such file"), "{reason}");
     assert_eq!(world.heard.all().len(), 1);
 }
@@ -115,7 +115,7 @@ fn a_directory_that_cannot_be_made_is_told() {
     let world = World::sh("");
     std::fs::write(world.path("groups"), "a file").unwrap();
     world.ensure(1, 1);
-    let reason = world.heard.refused(1, 1);
+    let reason = world.heard.refused(se(1), 1);
     assert!(reason.starts_with("cannot create the directory"), "{reason}");
 }
 
@@ -127,15 +127,15 @@ fn real_providers_need_the_operators_word() {
         (spec.settings.provider, spec.provider) = (provider, provider);
         world.runtime.ensure(spec);
     }
-    let reason = world.heard.refused(1, 1);
+    let reason = world.heard.refused(se(1), 1);
     assert!(reason.starts_with("agent main: provider `claude` needs `unconfined = true` in hearth.toml"), "{reason}");
     assert!(reason.ends_with("because nothing confines here"), "{reason}");
-    assert!(world.heard.refused(1, 2).contains("`command`"));
+    assert!(world.heard.refused(se(1), 2).contains("`command`"));
     let mut spec = world.spec(1, 3);
     (spec.settings.provider, spec.provider) = (ProviderKind::Claude, ProviderKind::Claude);
     spec.settings.unconfined = true;
     world.runtime.ensure(spec);
-    assert_eq!(world.heard.gone(1, 3).0, Exit::Code(0));
+    assert_eq!(world.heard.gone(se(1), 3).0, Exit::Code(0));
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn a_lock_that_stays_held_prevents_the_start() {
     let world = World::with("sh", "exit 0", |setup| setup.patience = Duration::from_millis(100));
     let lock = hold(&world.lock(1));
     world.ensure(1, 1);
-    assert_eq!(world.heard.refused(1, 1), "processes of an earlier incarnation of se1 are still there");
+    assert_eq!(world.heard.refused(se(1), 1), "processes of an earlier incarnation of se1 are still there");
     drop(lock);
     world.ensure(1, 2);
-    assert_eq!(world.heard.gone(1, 2).0, Exit::Code(0));
+    assert_eq!(world.heard.gone(se(1), 2).0, Exit::Code(0));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn an_end_that_comes_during_the_start_wins() {
     spec.settings.env = vec![reference("TOKEN", "cmd:sleep 1000")];
     world.runtime.ensure(spec);
     world.kill(1, 1);
-    let reason = world.heard.refused(1, 1);
+    let reason = world.heard.refused(se(1), 1);
     assert!(reason.contains("stopped"), "{reason}");
     assert!(!world.path("ran").exists());
 }
@@ -177,6 +177,6 @@ fn servers_find_their_secrets_and_an_agent_starts_without_them() {
     let (name, command) = ("my-files".to_owned(), "mcp-files".to_owned());
     spec.settings.mcp_servers = vec![crate::model::entity::McpServer { name, command, args: Vec::new(), env }];
     world.runtime.ensure(spec);
-    assert_eq!(world.heard.gone(1, 1).0, Exit::Code(3));
+    assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(3));
     assert_eq!(world.line("env"), "sesame");
 }

@@ -1,0 +1,146 @@
+//! More than fits at once: context, messages, claims; words said twice, and a damaged row.
+
+use super::*;
+
+/// The newest context goes along, older context is completed in the same transaction, in pieces if there is much of it.
+#[test]
+fn context_is_capped() {
+    for (kept, written, rows) in [(3, 5, 1_000), (3, 3, 1_000), (0, 4, 1_000), (5, 60, 40)] {
+        let policy = Policy { rows_per_input: rows, ..Policy::STANDARD };
+        let mut world = World::with(policy, |_| {});
+        let toml = ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\"");
+        world.apply(&toml.replace("folder = \"main\"", &format!("folder = \"main\"\nmax_prompt_messages = {kept}")));
+        for n in 0..written {
+            world.inject(&event(&n.to_string(), "context", ""));
+        }
+        world.inject(&event("t", "!", ""));
+        let Some(Effect::Launch(launch)) = world.effects.iter().find(|effect| matches!(effect, Effect::Launch(_)))
+        else {
+            panic!("{:?}", world.effects)
+        };
+        let seqs: Vec<u64> = launch.export.messages.iter().map(|message| message.seq).collect();
+        let expected: Vec<u64> = (written - kept.min(written)..=written).map(|n| n * 2 + 2).collect();
+        assert_eq!(seqs, expected);
+        assert!(launch.export.messages.iter().rev().skip(1).all(|message| !message.trigger));
+        world.settle();
+        let capped =
+            |state: &MessageState| matches!(state, MessageState::Completed { how: Completion::ContextCapped, .. });
+        let states: Vec<bool> = world.all_messages().iter().map(|(_, message)| capped(&message.state)).collect();
+        let count = usize::try_from(written.saturating_sub(kept)).unwrap();
+        assert_eq!(states.iter().filter(|capped| **capped).count(), count);
+        assert!(states[..count].iter().all(|capped| *capped), "the oldest");
+        assert_eq!(world.outside.settled.len(), count);
+    }
+}
+
+/// More messages than a mailbox holds at once follow turn by turn.
+#[test]
+fn many_messages_follow_each_other() {
+    let mut world = World::of(ONE);
+    for n in 0..250 {
+        world.inject(&event(&n.to_string(), "x", ""));
+        world.lose_effects();
+    }
+    world.sweep();
+    world.settle();
+    world.restart();
+    world.settle();
+    let number = world.session(S).live.unwrap_or_else(|| panic!("nothing runs"));
+    assert_eq!(world.outside.inbox[&S].len(), 200);
+    for seq in (2..=500).step_by(2) {
+        assert!(world.outside.inbox[&S].contains_key(&seq), "{seq}");
+        let turn = world.outside.write(S, vec![claim(seq, number), end(seq, number, vec![])]);
+        world.put(turn);
+        world.settle();
+    }
+    assert!(world.outside.inbox[&S].is_empty());
+}
+
+/// A claim of everything at once is given back in pieces, and only then the next one starts.
+#[test]
+fn many_claims_are_reset_in_pieces() {
+    let policy = Policy { rows_per_input: 40, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    world.apply(ONE);
+    for n in 0..35 {
+        world.inject(&event(&n.to_string(), "x", ""));
+    }
+    world.settle();
+    let claims = world.outside.write(S, (1..=35).map(|n| claim(2 * n, 1)).collect());
+    world.put(claims);
+    world.settle();
+    let gone = world.outside.end(S, 1, Exit::Signal(9));
+    world.put(gone);
+    let mut pieces = 0;
+    while world.session(S).live == Some(1) {
+        let effect = world.effects.pop_front().unwrap();
+        pieces += u32::from(matches!(effect, Effect::CollectRest(..)));
+        for input in world.outside.perform(effect) {
+            world.put(input);
+        }
+        world.assert_sound();
+    }
+    assert_eq!(pieces, 4);
+    assert!(world.all_messages().iter().all(|(_, message)| message.tries == 1));
+}
+
+/// Words of the runtime about incarnations that are not, and about the one that is, twice.
+#[test]
+fn the_runtime_may_repeat_itself() {
+    let mut world = running();
+    let before = world.text();
+    for event in [
+        RuntimeEvent::Running(S, 1),
+        RuntimeEvent::Running(S, 9),
+        RuntimeEvent::Running(SessionId::new(9), 1),
+        RuntimeEvent::Gone { session: S, incarnation: 2, exit: Exit::Unknown, stderr_tail: String::new() },
+        RuntimeEvent::Gone {
+            session: SessionId::new(9),
+            incarnation: 1,
+            exit: Exit::Unknown,
+            stderr_tail: String::new(),
+        },
+    ] {
+        world.put(Input::Runtime(event));
+        assert_eq!(world.text(), before);
+    }
+    world.put(Input::Sweep(vec![progress(S, 2), progress(SessionId::new(9), 1)]));
+    assert_eq!(world.text(), before);
+    world.put(gone(S, 1, Exit::Code(3)));
+    let collecting = world.text();
+    world.put(gone(S, 1, Exit::Unknown));
+    assert_eq!(world.text(), collecting, "how it ended is known already");
+}
+
+/// One damaged row stops what needs it; everything else goes on, and the sweep says what is wrong.
+#[test]
+fn a_damaged_row_stops_nobody_else() {
+    let mut world = World::of(&per_thread("max_parallel = 9"));
+    threads(&mut world, &["a", "b", "c"]);
+    world.settle();
+    for session in 1..=3 {
+        let session = SessionId::new(session);
+        let claims = world.outside.write(session, vec![claim(2, 1)]);
+        world.put(claims);
+        world.put(gone(session, 1, Exit::Code(1)));
+    }
+    world.outside.running.clear();
+    world.settle();
+    let lost = world.message(MessageId::new(2));
+    world.store().write(|db, txn| db.messages.delete(txn, &MessageId::new(2)).map(drop)).unwrap();
+    world.pass(Millis::seconds(5));
+    let applied = world.try_put(Input::Sweep(vec![])).unwrap();
+    assert!(applied.problems.iter().any(|problem| problem.contains("ms2")), "{:?}", applied.problems);
+    world.settle();
+    assert_eq!(live(&world), [1, 3]);
+    // And a start.
+    world.outside.running.clear();
+    world.restart();
+    world.settle();
+    assert_eq!(live(&world), [1, 3]);
+    world.store().write(|db, txn| db.messages.put(txn, &MessageId::new(2), &lost)).unwrap();
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    world.settle();
+    assert_eq!(live(&world), [1, 2, 3], "mended, it goes on where it was");
+}
