@@ -73,7 +73,6 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     let Wanted { folder, settings, place } = *wanted;
     let mut prepared = Prepared::default();
     let group = ensure_place(&paths.groups())?.ensure_dir(folder)?;
-    group.tidy(&[LOCAL, PROJECT_FILE, ".claude-shared.md"])?;
     let instructions = settings.instructions.as_deref().unwrap_or_default();
     group.write_new(LOCAL, instructions.as_bytes())?;
     let selected = skills::select(paths, &settings.skills)?;
