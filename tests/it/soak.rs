@@ -359,19 +359,22 @@ fn files(data: &Path) -> u64 {
     count
 }
 
+/// One number of a sample.
+type Of = fn(&Sample) -> u64;
+
 /// Compares the first third of a run with the last one. What a daemon has at its start is in both of them, as it is started
 /// again all the time; bounds are so wide that only what adds up with the load can break them.
 fn flat(samples: &[Sample]) {
     let third = samples.len() / 3;
     assert!(third > 2, "too few looks: {samples:?}");
     let (first, last) = (&samples[..third], &samples[samples.len() - third..]);
-    let middle = |samples: &[Sample], of: fn(&Sample) -> u64| {
+    let middle = |samples: &[Sample], of: Of| {
         let mut values: Vec<u64> = samples.iter().map(of).collect();
         values.sort_unstable();
         values[values.len() / 2]
     };
     // What is compared, how much more is nothing to speak of, and why.
-    let bounds: [(&str, fn(&Sample) -> u64, u64); 5] = [
+    let bounds: [(&str, Of, u64); 5] = [
         // Caches of pages and lists of the allocator settle within the first minutes.
         ("kilobytes of memory", |sample| sample.memory, 24 << 10),
         // A connection for every command that runs at that moment.

@@ -18,7 +18,7 @@ enum Noted {
 
 /// What the shim noted.
 fn read(notes: &[u8]) -> Vec<Noted> {
-    let number = |at: usize| usize::try_from(u64::from_ne_bytes(notes[at..at + 8].try_into().unwrap())).unwrap();
+    let number = |at: usize| usize::try_from(u64::from_be_bytes(notes[at..at + 8].try_into().unwrap())).unwrap();
     let (mut all, mut at) = (Vec::new(), 0);
     while at < notes.len() {
         if notes[at] == b'S' {
