@@ -5,6 +5,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod contracts;
+mod crash;
 pub mod daemon;
 pub mod engine;
 pub mod mailbox;

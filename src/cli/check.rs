@@ -6,7 +6,7 @@ use crate::state::{Reader, check};
 
 /// Checks every table and every index; fails if anything does not agree.
 pub(super) fn check(paths: &Paths, json: bool) -> Done {
-    let reader = Reader::open(paths.data())?;
+    let reader = Reader::open_proved(paths.data())?;
     let violations = check::check_in_parts(&reader)?;
     if json {
         let list: Vec<String> = violations.iter().map(ToString::to_string).collect();

@@ -293,9 +293,18 @@ fn sound(reader: &Reader) -> Check {
     }
 }
 
+/// Bytes of free pages that are nothing to speak of.
+const MUCH_UNUSED: u64 = 16 << 20;
+
 fn room(paths: &Paths, reader: &Reader) -> Check {
     match reader.usage(paths.data()) {
         Ok(usage) => match usage.admission() {
+            Admission::Open if usage.unused > MUCH_UNUSED && usage.unused / 4 > usage.used => {
+                let mend = "end programs that read the store for long, like `hearth-dump` in a pipe: as long as one reads, no \
+                            page is used again; with the daemon stopped, `hearth compact` makes the file small";
+                let found = format!("{} bytes of the store's file hold nothing, {} do", usage.unused, usage.used);
+                bad("room", Verdict::Warn, found, mend)
+            }
             Admission::Open => {
                 ok("room", format!("{} of {} bytes used, {} free on the disk", usage.used, usage.limit, usage.free))
             }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Done, Failure, change, configuration, out};
 use crate::clock;
 use crate::config::Paths;
+use crate::crash;
 use crate::model::entity::Folder;
 use crate::socket::change::EditJson;
 use crate::socket::shape::ChangeJson;
@@ -40,12 +41,14 @@ fn remove(paths: &Paths, folder: &Folder) -> Result<bool, Failure> {
     let mut aside = leftovers(&groups, folder);
     if looks_removable(&groups, &directory)? {
         let next = groups.join(format!("{}{:016x}", prefix(folder), clock::random()?));
+        crash::point("purge-aside");
         std::fs::rename(&directory, &next).map_err(|error| left(&directory, &error.to_string()))?;
         aside.push(next);
     }
     for path in &aside {
         looks_removable(&groups, path)?;
         // It follows no link on the way down.
+        crash::point("purge-remove");
         std::fs::remove_dir_all(path).map_err(|error| {
             Failure::Failed(format!(
                 "{} was the directory of {folder} and could not be removed whole: {error}; remove what is left of it",

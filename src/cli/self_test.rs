@@ -8,7 +8,7 @@ use crate::config::Paths;
 use crate::daemon::rehearse;
 use crate::daemon::selftest::{self, Finding, Verdict};
 use crate::model::configure::{RuntimeKind, Settings};
-use crate::state::{self, Reader};
+use crate::state::Reader;
 
 /// The answer, as programs read it.
 #[derive(Debug, Serialize)]
@@ -102,7 +102,7 @@ fn tone(result: &str) -> (Tone, &'static str) {
 
 /// Where there is no store, what holds without one.
 fn settings(paths: &Paths) -> Settings {
-    let read = |reader: Reader| reader.read(|db, txn| Ok::<_, state::Error>(db.settings.get(txn, &())?));
+    let read = |reader: Reader| reader.read(|db, txn| db.settings.get(txn, &()));
     Reader::open(paths.data()).and_then(read).ok().flatten().unwrap_or_default()
 }
 

@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, local, log};
 use crate::config::{Paths, seams};
+use crate::crash;
 use crate::daemon::{Daemon, Error, State, Wish};
 use crate::model::configure::RuntimeKind;
 use crate::socket::server::{self, Serving};
@@ -107,6 +108,7 @@ impl Served {
         let inside = tokio.enter();
         let listener = server::bind(socket).map_err(|source| failed(socket, source))?;
         let note = paths.socket_note();
+        crash::point("socket-note");
         if let Err(error) = std::fs::write(&note, socket.as_os_str().as_bytes()) {
             // Clients with the same runtime directory find it all the same.
             tracing::warn!(note = %note.display(), %error, "where the daemon listens could not be noted");
@@ -145,6 +147,7 @@ impl Served {
         });
         let paths = self.daemon.paths();
         // What stays is replaced by the next daemon.
+        crash::point("socket-remove");
         drop(std::fs::remove_file(paths.socket_note()));
         drop(std::fs::remove_file(paths.socket()));
         self.tokio.block_on(self.serving.close());

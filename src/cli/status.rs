@@ -436,11 +436,12 @@ fn print_summary(status: &Status) -> Done {
         let PendingStatus { message, agent, since, .. } = oldest;
         out::line(&format!("oldest    {message} has waited for {agent} since {since}"))?;
     }
-    let StoreStatus { used_bytes, limit_bytes, free_bytes, readers, readers_max, .. } = &status.store;
+    let StoreStatus { used_bytes, limit_bytes, free_bytes, unused_bytes, readers, readers_max, .. } = &status.store;
     out::line(&format!(
-        "store     {} of {} used, {} free on the disk, {readers} of {readers_max} reader slots used",
+        "store     {} of {} used, {} of its file hold nothing, {} free on the disk, {readers} of {readers_max} reader slots used",
         megabytes(*used_bytes),
         megabytes(*limit_bytes),
+        megabytes(*unused_bytes),
         megabytes(*free_bytes)
     ))
 }

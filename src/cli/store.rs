@@ -5,12 +5,15 @@ use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 
 use super::progress::Shown;
 use super::{Done, Failure, out};
 use crate::clock;
 use crate::config::Paths;
+use crate::crash;
 use crate::state::lines::{self, Exported, Import, Imported};
 use crate::state::{Reader, backup};
 
@@ -87,16 +90,38 @@ fn export(paths: &Paths, file: &Path, json: bool) -> Done {
     out::line(&format!("{}: {rows} rows", file.display()))
 }
 
+/// Names of exports that are being written: this, the process, something random, and [`PART`].
+const PREFIX: &str = ".export-";
+const PART: &str = ".part";
+
+/// Removes what exports left that were killed.
+fn remove_leftovers(dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)?.flatten() {
+        let name = entry.file_name();
+        let inner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(PART));
+        let writer = inner.and_then(|inner| Pid::from_raw(inner.split_once('-')?.0.parse().ok()?));
+        if writer.is_some_and(|writer| test_kill_process(writer) == Err(Errno::SRCH)) {
+            crash::point("export-leftover");
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// The file gets its name when it is whole.
 fn export_to(frozen: &Reader, file: &Path, progress: &Shown) -> Result<Exported, Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", file.display()));
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut part = tempfile::Builder::new().prefix(".export-").suffix(".part").tempfile_in(dir).map_err(failed)?;
+    remove_leftovers(dir).map_err(failed)?;
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    let mut part = tempfile::Builder::new().prefix(&prefix).suffix(PART).tempfile_in(dir).map_err(failed)?;
     let mut out = BufWriter::new(part.as_file_mut());
     let done = lines::export(frozen, &mut out, progress)?;
     out.flush().map_err(failed)?;
     drop(out);
+    crash::point("export-sync");
     part.as_file().sync_all().map_err(failed)?;
+    crash::point("export-name");
     part.persist_noclobber(file).map_err(|error| failed(error.error))?;
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(done)

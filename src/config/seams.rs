@@ -2,7 +2,8 @@
 //!
 //! | variable | effect |
 //! |---|---|
-//! | `HEARTH_TEST_CRASH_AT=<point>[:<n>]` | the daemon kills itself when it comes to a point of its work for the nth time |
+//! | `HEARTH_TEST_CRASH_AT=<point>[:<n>]` | the daemon, or a command, kills itself when it comes to a point of its work (`crash`) for the nth time; the point `any` is every point |
+//! | `HEARTH_TEST_POINTS=<file>` | every point that is passed is noted there, a line each |
 //! | `HEARTH_TEST_RUNNER=<path>` | this program is the runner of every agent |
 //! | `HEARTH_TEST_BACKOFF_MS=<n>` | the first wait after a failed try |
 //! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that wants less work; people are told after two of them |
@@ -13,7 +14,7 @@ use super::env::{env_lookup, path};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
 
-/// Where the daemon has to die, and at which visit.
+/// Where a process has to die, and at which visit.
 #[must_use]
 pub fn crash_at() -> Option<(String, u32)> {
     let value = env_lookup("HEARTH_TEST_CRASH_AT")?;
@@ -21,6 +22,12 @@ pub fn crash_at() -> Option<(String, u32)> {
         Some((point, nth)) => Some((point.to_owned(), nth.parse().ok()?)),
         None => Some((value, 1)),
     }
+}
+
+/// Where the points that are passed are noted.
+#[must_use]
+pub fn points() -> Option<PathBuf> {
+    path("HEARTH_TEST_POINTS")
 }
 
 /// The program that is the runner instead of this one.

@@ -15,8 +15,13 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RawMode, 
 use rustix::io::Errno;
 
 use super::error::Error;
+use crate::crash;
 use crate::model::time::Timestamp;
 
+/// Names under which a file is written before its rename begin so: this, the process, a number, and the name.
+const TEMPORARY: &str = ".tmp-";
+/// More names than these are not looked at for what was left half written.
+const NAMES_MAX: usize = 10_000;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once.
 const FILE: OFlags =
@@ -125,6 +130,7 @@ impl Dir {
         if self.kind(name.as_ref())? == Kind::Link {
             self.remove(name.as_ref())?;
         }
+        crash::point("group-dir");
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(PRIVATE_DIRECTORY)) {
             Ok(()) => {
                 let made = self.dir(name.as_ref())?;
@@ -227,6 +233,19 @@ impl Dir {
         Ok(names)
     }
 
+    /// Removes what an earlier process was writing here under these names when it died.
+    pub(super) fn tidy(&self, written: &[&str]) -> Result<(), Error> {
+        let own = format!("{TEMPORARY}{}-", std::process::id());
+        for name in self.list(NAMES_MAX)? {
+            let text = name.to_string_lossy();
+            let left = text.starts_with(TEMPORARY) && !text.starts_with(&own);
+            if left && written.iter().any(|written| text.ends_with(&format!("-{written}"))) {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Where a link leads, without going there.
     pub(super) fn link(&self, name: &OsStr) -> Result<Option<PathBuf>, Error> {
         match rustix::fs::readlinkat(&self.fd, component(name)?, Vec::new()) {
@@ -238,6 +257,7 @@ impl Dir {
 
     /// Makes a link if the name is free.
     pub(super) fn make_link(&self, name: &OsStr, target: &Path) -> Result<(), Error> {
+        crash::point("group-link");
         match rustix::fs::symlinkat(target, &self.fd, component(name)?) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(Error::io("make the link", &self.path.join(name), errno)),
@@ -246,6 +266,7 @@ impl Dir {
 
     /// Removes a file or a link; it may be gone already.
     pub(super) fn remove(&self, name: &OsStr) -> Result<(), Error> {
+        crash::point("group-remove");
         match rustix::fs::unlinkat(&self.fd, component(name)?, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(Error::io("remove", &self.path.join(name), errno)),
@@ -254,6 +275,7 @@ impl Dir {
 
     /// Renames within the directory if the new name is free; tells whether it was.
     pub(super) fn rename_to_free(&self, name: &str, new: &str) -> Result<bool, Error> {
+        crash::point("group-rename");
         match rustix::fs::renameat_with(&self.fd, name, &self.fd, new, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -270,6 +292,7 @@ impl Dir {
     pub(super) fn try_lock(&self, name: &str) -> Result<Option<File>, Error> {
         let path = self.path.join(name);
         let fault = |e: Errno| Error::io("open the lock", &path, e);
+        crash::point("group-lock");
         let new = rustix::fs::openat(&self.fd, name, LOCK | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666));
         let fd = match new {
             Ok(fd) => {
@@ -308,11 +331,14 @@ impl Dir {
     }
 
     fn put(&self, name: &str, bytes: &[u8], (replace, mode): (bool, Option<Mode>)) -> Result<bool, Error> {
+        crash::point("group-make");
         let (temporary, mut file) = self.temporary(name)?;
+        crash::point("group-write");
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         let written = written.and_then(|()| mode.map_or(Ok(()), |mode| Ok(rustix::fs::fchmod(&file, mode)?)));
         let done = written.map_err(|e| Error::io("write", &self.path.join(name), e)).and_then(|()| {
             let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+            crash::point("group-put");
             match rustix::fs::renameat_with(&self.fd, &temporary, &self.fd, name, flags) {
                 Ok(()) => rustix::fs::fsync(&self.fd).map(|()| true).map_err(|e| Error::io("sync", &self.path, e)),
                 // Another session of the same agent was faster.
@@ -331,7 +357,7 @@ impl Dir {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let temporary = format!(".tmp-{}-{number}-{name}", std::process::id());
+            let temporary = format!("{TEMPORARY}{}-{number}-{name}", std::process::id());
             match rustix::fs::openat(&self.fd, &temporary, NEW, Mode::from_raw_mode(PRIVATE_FILE)) {
                 Ok(fd) => {
                     self.give(&fd, &self.path.join(&temporary))?;

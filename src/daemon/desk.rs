@@ -144,7 +144,7 @@ impl Daemon {
             return Ok(arrived.without_files());
         }
         let event = arrived.keep(|bytes| self.keep(&bytes));
-        super::crash::point("files-kept");
+        crate::crash::point("files-kept");
         event.map_err(|no_room| Refusal { code: "store_full", message: no_room.to_string() })
     }
 

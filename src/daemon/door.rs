@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::crash;
 use super::files::{self, Fates};
 use super::inbox::{Inbox, Item};
 use super::metrics::Metrics;
 use super::switchboard::Around;
 use super::typing::Typing;
 use crate::channel::intake::{Intake, NotTaken, Pending, Pressed};
+use crate::crash;
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::content::BlobId;

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::crash;
 use super::inbox::{Inbox, Item};
 use super::skips::Skips;
 use super::stop::{Needed, Stop};
@@ -20,6 +19,7 @@ use crate::config::Paths;
 use crate::contracts::state_file::{self, Lock, Look, Parsed, Place};
 use crate::contracts::watch::{Changed, Watcher};
 use crate::contracts::{Error, Stamp};
+use crate::crash;
 use crate::engine::commit::Engine;
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;

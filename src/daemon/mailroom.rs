@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::crash;
 use super::files::Files;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
@@ -15,6 +14,7 @@ use super::typing::Typing;
 use crate::clock::Clock;
 use crate::config::{Machine, Paths};
 use crate::contracts::home::{self, Place, Wanted};
+use crate::crash;
 use crate::engine::commit::Engine;
 use crate::mailbox::{Budget, Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Alarm, Clock, Stopwatch};
 use crate::config::{BadPlace, Machine, Paths, env};
+use crate::crash;
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::configure::RuntimeKind;
@@ -27,7 +28,6 @@ use crate::state::{self, Store};
 
 mod announce;
 mod builds;
-mod crash;
 mod desk;
 mod door;
 mod drain;
@@ -296,7 +296,7 @@ impl Daemon {
     fn commit(&self, group: &[Submission]) -> Result<Vec<Answer>, String> {
         let entropy = clock::random().map_err(|error| Error::Entropy(error).to_string())?;
         let done = self.engine.commit(group, self.clock.now(), entropy);
-        done.map_err(|error| format!("the store failed: {error}"))
+        done.map_err(|error| error.to_string())
     }
 
     fn start_groups(&self, skips: Arc<Skips>) -> Result<Groups, Error> {
@@ -390,7 +390,10 @@ impl Daemon {
         crash::point("stopped-agents");
         match self.stop.reason() {
             Some(reason) => Err(Error::Failed(reason)),
-            None => Ok(()),
+            None => {
+                self.engine.store().close();
+                Ok(())
+            }
         }
     }
 }

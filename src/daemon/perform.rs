@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::crash;
 use super::files::Removals;
 use super::groups::Groups;
 use super::inbox::{Inbox, Item};
@@ -11,6 +10,7 @@ use super::skips::Skips;
 use super::stop::Stop;
 use super::switchboard::Switchboard;
 use super::typing::Typing;
+use crate::crash;
 use crate::engine::commit::Engine;
 use crate::model::delivery::DeliveryResult;
 use crate::model::effect::Effect;

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Error;
 use super::inbox::{Inbox, Item};
 use super::stop::{Needed, Stop};
-use super::{Error, crash};
 use crate::config::Paths;
 use crate::contracts::skips;
+use crate::crash;
 use crate::engine::commit::Engine;
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;

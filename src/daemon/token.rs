@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::Error;
 use crate::clock;
+use crate::crash;
 
 /// Characters of a token.
 const LENGTH: usize = 64;
@@ -27,13 +28,16 @@ pub(super) fn renew(path: &Path) -> Result<String, Error> {
 
 fn write(path: &Path, token: &str) -> std::io::Result<()> {
     let temporary = path.with_extension("new");
+    crash::point("token-make");
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    crash::point("token-write");
     file.write_all(token.as_bytes())?;
     file.sync_all()?;
+    crash::point("token-rename");
     std::fs::rename(&temporary, path)
 }
 

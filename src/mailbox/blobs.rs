@@ -219,6 +219,7 @@ impl Blobs {
         let temporary = OsStr::new(&temporary);
         let fault = |e| Error::io("write", &dir.path().join(temporary), e);
         let mut file = dir.create(temporary, FILE_MODE)?;
+        crate::crash::point("blob-write");
         let written = write(&mut file).and_then(|()| file.sync_all()).map_err(fault);
         let done = written.and_then(|()| {
             let _changing = self.lock();

@@ -32,9 +32,11 @@ pub(super) fn clean(mailbox: &Mailbox, found: &[Found]) -> Result<(), Error> {
             }
         }
     }
-    for name in mailbox.agent.list(ENTRIES)?.names {
-        if is_unfinished(&name) {
-            mailbox.trash.take(&mailbox.agent, &name)?;
+    for half in [&mailbox.agent, &mailbox.host] {
+        for name in half.list(ENTRIES)?.names {
+            if is_unfinished(&name) {
+                mailbox.trash.take(half, &name)?;
+            }
         }
     }
     keep::clean(mailbox)?;

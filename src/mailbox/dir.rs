@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use crate::model::time::Timestamp;
 
 use super::error::Error;
+use crate::crash;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once; it has no effect on regular files.
@@ -277,6 +278,7 @@ impl Dir {
                 Err(errno) => return Err(Error::io("create", &self.path.join(temporary), errno)),
             }
         };
+        crash::point("mail-write");
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         let renamed = written
             .map_err(|e| Error::io("write", &self.path.join(&temporary), e))
@@ -295,6 +297,7 @@ impl Dir {
 
     /// As [`Self::rename`], for callers that know what to do about an error.
     pub(super) fn try_rename(&self, name: &OsStr, to: &Self, new: &OsStr) -> Result<(), Errno> {
+        crash::point("mail-rename");
         rustix::fs::renameat(&self.fd, name, &to.fd, new)
     }
 
@@ -315,6 +318,7 @@ impl Dir {
 
     /// Makes renames, creations and removals in this directory durable.
     pub(super) fn sync(&self) -> Result<(), Error> {
+        crash::point("mail-sync");
         rustix::fs::fsync(&self.fd).map_err(|e| Error::io("sync", &self.path, e))
     }
 
@@ -343,12 +347,14 @@ impl Dir {
     }
 
     fn try_create(&self, name: &OsStr, mode: RawMode) -> Result<File, Errno> {
+        crash::point("mail-make");
         let fd = rustix::fs::openat(&self.fd, name, NEW_FILE, Mode::from_raw_mode(mode))?;
         rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
         Ok(File::from(fd))
     }
 
     fn try_remove(&self, name: &OsStr) -> Result<Removal, Errno> {
+        crash::point("mail-remove");
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(Removal::Gone),
             // Linux says ISDIR, POSIX says PERM.
@@ -364,6 +370,7 @@ impl Dir {
     }
 
     fn make_dir(&self, name: &str, mode: RawMode) -> Result<bool, Error> {
+        crash::point("mail-dir");
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -373,6 +380,7 @@ impl Dir {
 
     /// The mode of a new directory, whatever the daemon's umask is.
     fn set_mode(&self, mode: RawMode) -> Result<(), Error> {
+        crash::point("mail-dir-mode");
         rustix::fs::fchmod(&self.fd, Mode::from_raw_mode(mode)).map_err(|e| Error::io("open up", &self.path, e))
     }
 

@@ -81,6 +81,7 @@ fn write_one(blobs: &Blobs, target: &Dir, attachment: &Attachment) -> Result<Fat
     };
     let name = OsStr::new(&attachment.name);
     let mut written = target.create(name, READABLE)?;
+    crate::crash::point("file-write");
     let done = copy(&file, &mut written).and_then(|_| written.sync_all());
     done.map_err(|e| Error::io("write", &target.path().join(name), e))?;
     Ok(Ok(()))

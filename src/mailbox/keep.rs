@@ -167,6 +167,7 @@ fn copy_all<'a>(
 fn copy(file: &File, target: &Dir, name: &str) -> Result<Option<String>, Error> {
     let fault = |e: io::Error| Error::io("copy to", &target.path().join(name), e);
     let mut copy = target.create(OsStr::new(name), 0o600)?;
+    crate::crash::point("kept-write");
     let bytes = io::copy(&mut file.take(limits::FILE_BYTES + 1), &mut copy).map_err(fault)?;
     if bytes > limits::FILE_BYTES {
         target.remove(OsStr::new(name))?;

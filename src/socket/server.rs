@@ -74,11 +74,13 @@ impl Requests {
 /// # Errors
 /// When the socket cannot be bound.
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
+    crate::crash::point("socket-bind");
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let listener = UnixListener::bind(path)?;
+    crate::crash::point("socket-mode");
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
@@ -164,6 +166,7 @@ async fn send_all(mut writer: OwnedWriteHalf, mut outgoing: Receiver<Response>) 
     while let Some(response) = outgoing.recv().await {
         let Ok(mut line) = serde_json::to_vec(&response) else { continue };
         line.push(b'\n');
+        crate::crash::point("answer");
         if writer.write_all(&line).await.is_err() {
             return;
         }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use heed::MdbError;
+
 use super::text_key::BadText;
 
 /// Result of everything that touches the store.
@@ -11,8 +13,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// LMDB failed. After a failed commit nobody knows what is on disk: the daemon stops, the next start recovers.
-    #[error("the store failed while {doing}: {source}")]
+    #[error("the store failed while {doing}: {source}; look at its disk, and at what `hearth check` says")]
     Lmdb {
+        /// What was being done.
+        doing: &'static str,
+        /// LMDB's words.
+        source: heed::Error,
+    },
+    /// The store's file is none that LMDB may read.
+    #[error(
+        "the store's file {path} is damaged: {reason}; nothing was changed: restore a backup with `hearth restore BACKUP \
+         --replace`, which keeps this one aside"
+    )]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// LMDB found pages that cannot be.
+    #[error(
+        "the store is damaged, found while {doing}: {source}; stop the daemon, `hearth check` says more, and `hearth restore \
+         BACKUP --replace` puts a backup in place"
+    )]
+    Torn {
         /// What was being done.
         doing: &'static str,
         /// LMDB's words.
@@ -155,8 +179,11 @@ impl Error {
     /// Sorts an error of LMDB: no room is a state of the world, anything else is a failure.
     pub(super) fn lmdb(doing: &'static str) -> impl FnOnce(heed::Error) -> Self {
         move |source| match &source {
-            heed::Error::Mdb(heed::MdbError::MapFull) => Self::Full { doing },
+            heed::Error::Mdb(MdbError::MapFull) => Self::Full { doing },
             heed::Error::Io(io) if out_of_space(io) => Self::Full { doing },
+            heed::Error::Mdb(
+                MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid | MdbError::VersionMismatch,
+            ) => Self::Torn { doing, source },
             _ => Self::Lmdb { doing, source },
         }
     }
@@ -173,7 +200,11 @@ impl Error {
         match self {
             Self::Full { .. } => "store_full",
             Self::Locked { .. } => "store_busy",
-            Self::Damaged { .. } | Self::Missing { .. } | Self::Exists { .. } => "store_damaged",
+            Self::Damaged { .. }
+            | Self::Missing { .. }
+            | Self::Exists { .. }
+            | Self::Broken { .. }
+            | Self::Torn { .. } => "store_damaged",
             Self::TooNew { .. } | Self::NewerFormat { .. } => "store_too_new",
             Self::Lmdb { .. }
             | Self::FileSystem { .. }
@@ -202,7 +233,7 @@ impl Error {
     /// Whether the state of the store is unknown: stop, a restart recovers.
     #[must_use]
     pub const fn is_fatal(&self) -> bool {
-        matches!(self, Self::Lmdb { .. })
+        matches!(self, Self::Lmdb { .. } | Self::Broken { .. } | Self::Torn { .. })
     }
 }
 

@@ -3,30 +3,79 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
 
 use super::error::{Error, Result};
+use crate::crash;
 
 /// Holds the lock until it is dropped, or its process ends in any way.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     file: File,
+    before: Holder,
+    settled: bool,
+}
+
+/// Who had the lock last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A process that has it still.
+    Lives,
+    /// One that gave it up, or nobody.
+    GaveUp,
+    /// One that ended with it: killed, or with its machine.
+    Died,
+}
+
+impl WriterLock {
+    /// Who had it before.
+    pub(super) const fn before(&self) -> Holder {
+        self.before
+    }
+
+    /// What an earlier holder may have left was looked at, and is as it should be.
+    pub(super) const fn settle(&mut self) {
+        self.settled = true;
+    }
+
+    /// Notes that nothing was left half done, unless nobody looked at what was. The lock itself stays.
+    pub(super) fn give_up(&self) {
+        if self.settled || self.before != Holder::Died {
+            // Where that fails, the next holder looks at the store for nothing.
+            drop(self.file.set_len(0));
+        }
+    }
 }
 
 impl Drop for WriterLock {
     /// Closing the file is not enough: a child that another thread is just starting has the file too, until it becomes
     /// its program, and would hold the lock that long.
     fn drop(&mut self) {
+        self.give_up();
         // Should it not go, it goes with the file.
         flock(&self.file, FlockOperation::Unlock).ok();
     }
 }
 
+/// Who holds the lock of a data directory, or had it last.
+pub(super) fn holder_of(data: &Path) -> Holder {
+    match File::open(path(data)).ok().and_then(|mut file| noted(&mut file)) {
+        None => Holder::GaveUp,
+        Some(pid) if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) => Holder::Died,
+        Some(_) => Holder::Lives,
+    }
+}
+
+fn path(data: &Path) -> PathBuf {
+    data.join("hearth.lock")
+}
+
 /// Takes the lock of a data directory, or says who holds it.
 pub(super) fn take(data: &Path) -> Result<WriterLock> {
-    let path = data.join("hearth.lock");
+    let path = path(data);
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -42,14 +91,16 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
         }
         Err(errno) => return Err(Error::io(path)(errno.into())),
     }
+    let before = if noted(&mut file).is_some() { Holder::Died } else { Holder::GaveUp };
     note(&mut file).map_err(Error::io(path))?;
-    Ok(WriterLock { file })
+    Ok(WriterLock { file, before, settled: false })
 }
 
 /// Notes who holds the lock. A full disk must not keep the daemon from starting: it would never make room.
 fn note(file: &mut File) -> std::io::Result<()> {
     let noted = file
         .set_len(0)
+        .inspect(|()| crash::point("lock-note"))
         .and_then(|()| file.rewind())
         .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     match noted {
@@ -59,12 +110,14 @@ fn note(file: &mut File) -> std::io::Result<()> {
 }
 
 fn holder(file: &mut File) -> String {
+    noted(file).map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+/// The process that noted itself.
+fn noted(file: &mut File) -> Option<Pid> {
     let mut text = String::new();
-    let read = file.take(32).read_to_string(&mut text);
-    match (read, text.trim()) {
-        (Ok(_), pid) if !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()) => format!("process {pid}"),
-        _ => "another process".to_owned(),
-    }
+    file.rewind().and_then(|()| file.take(32).read_to_string(&mut text)).ok()?;
+    text.trim().parse().ok().and_then(Pid::from_raw)
 }
 
 #[cfg(test)]
@@ -80,5 +133,22 @@ mod tests {
         drop(lock);
         take(data.path()).unwrap();
         drop(child);
+    }
+
+    #[test]
+    fn a_death_is_remembered_until_somebody_looked() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(holder_of(data.path()), Holder::GaveUp);
+        std::fs::write(path(data.path()), i32::MAX.to_string()).unwrap();
+        assert_eq!(holder_of(data.path()), Holder::Died);
+        for _ in 0..2 {
+            let lock = take(data.path()).unwrap();
+            assert_eq!((lock.before(), holder_of(data.path())), (Holder::Died, Holder::Lives));
+        }
+        let mut lock = take(data.path()).unwrap();
+        lock.settle();
+        drop(lock);
+        assert_eq!(take(data.path()).unwrap().before(), Holder::GaveUp);
+        assert_eq!(holder_of(data.path()), Holder::GaveUp);
     }
 }

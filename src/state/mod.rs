@@ -2,7 +2,8 @@
 //!
 //! [`schema`] is the list of all tables, [`Store`] opens them and runs transactions, [`Table`] and [`Index`] read and
 //! write rows. Nothing in a process that holds a store may open and close the store's `lock.mdb` or `data.mdb` through
-//! the file system: any close of them drops the process's POSIX locks, and committed writes are lost.
+//! the file system: any close of `lock.mdb` drops the process's POSIX locks, and committed writes are lost. What is looked
+//! at in `data.mdb` (`pages`) is looked at before LMDB has it.
 
 #[macro_use]
 mod tables;
@@ -21,6 +22,7 @@ pub mod lines;
 mod lock;
 pub mod meta;
 pub mod migrate;
+mod pages;
 mod records;
 pub mod room;
 pub mod schema;

@@ -16,6 +16,7 @@ use super::key::KeyPart;
 use super::schema::Tables;
 use super::table::{ByteTable, Index, Table};
 use super::tables::{About, Visitor};
+use crate::crash;
 use crate::state::envelope::Record;
 
 /// Whether new work is taken in.
@@ -168,13 +169,12 @@ pub(super) fn reserve(path: &Path, bytes: u64) -> Result<bool> {
     if reserved(path, bytes) {
         return Ok(true);
     }
-    let allocated = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|file| allocate(&file, bytes).and_then(|()| file.sync_all()));
+    crash::point("reserve-make");
+    let allocated =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).and_then(|file| {
+            crash::point("reserve-allocate");
+            allocate(&file, bytes).and_then(|()| file.sync_all())
+        });
     match allocated {
         Ok(()) => Ok(true),
         Err(e) if out_of_space(&e) => release(path).map(|_| false),
@@ -184,6 +184,7 @@ pub(super) fn reserve(path: &Path, bytes: u64) -> Result<bool> {
 
 /// Gives the reserve back to the disk; tells whether there was one.
 pub(super) fn release(path: &Path) -> Result<bool> {
+    crash::point("reserve-release");
     match std::fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),

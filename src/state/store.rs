@@ -12,7 +12,8 @@ use super::meta::Meta;
 use super::migrate::Step;
 use super::room::{self, Admission, Bounds, Usage};
 use super::schema::Tables;
-use super::{Read, Write, backup, filesystem, migrate};
+use super::{Read, Write, backup, filesystem, migrate, pages};
+use crate::crash;
 use crate::model::Timestamp;
 
 /// How a store is opened.
@@ -62,7 +63,7 @@ pub struct Store {
     options: Options,
     install: u64,
     warnings: Vec<String>,
-    _lock: WriterLock, // last: it is released when the environment is closed
+    lock: WriterLock, // last: it is released when the environment is closed
 }
 
 impl Reader {
@@ -75,9 +76,22 @@ impl Reader {
         if !dir.join("data.mdb").is_file() {
             return Err(Error::NoStore { path: data.to_owned() });
         }
+        pages::trust(&dir, lock::holder_of(data))?;
         let env = env::open(&dir, Access::ReadOnly, None)?;
         let tables = env::open_tables(&env, begin_read(&env)?)?;
         Ok(Self { env, tables })
+    }
+
+    /// The same after a look at all pages of the store's file.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and [`Error::Broken`].
+    pub fn open_proved(data: &Path) -> Result<Self> {
+        let dir = data.join("store");
+        if backup::is_there(&dir) {
+            pages::look(&dir, usize::MAX)?;
+        }
+        Self::open(data)
     }
 
     /// Opens a finished copy of a store that nobody writes.
@@ -193,6 +207,7 @@ impl Draft {
     ) -> Result<T, E> {
         let mut txn = Write::new(begin_write(&self.reader.env)?);
         let done = work(&self.reader.tables, &mut txn)?;
+        crash::point("draft-commit");
         txn.commit(&self.reader.tables)?;
         Ok(done)
     }
@@ -211,6 +226,7 @@ impl Draft {
 /// the daemon's lock.
 fn make(data: &Path, dir: &Path, options: &Options) -> Result<()> {
     let next = backup::next(data);
+    crash::point("store-make");
     DirBuilder::new().mode(0o700).create(&next).map_err(Error::io(&next))?;
     let draft = Draft::open_sized(&next, options.map_bytes)?;
     draft.write(|db, txn| migrate::migrate(db, txn, options.install, migrate::STEPS, migrate::FORMAT))?;
@@ -230,16 +246,19 @@ impl Store {
         let dir = data.join("store");
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(Error::io(&dir))?;
         let warnings = filesystem::check(&dir)?;
-        let lock = lock::take(data)?;
+        let mut lock = lock::take(data)?;
         backup::remove_unfinished(data);
         if !backup::is_there(&dir) {
             make(data, &dir, &options)?;
+        } else {
+            pages::trust(&dir, lock.before())?;
         }
+        lock.settle();
         let env = env::open(&dir, Access::Write, options.map_bytes)?;
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
         let tables = env::create_tables(&env, begin_write(&env)?)?;
         let reader = Reader { env, tables };
-        let mut store = Self { reader, dir, options, install: 0, warnings, _lock: lock };
+        let mut store = Self { reader, dir, options, install: 0, warnings, lock };
         store.install = store.migrate(data, migrate::STEPS, migrate::FORMAT)?.install;
         store.restore_reserve()?;
         Ok(store)
@@ -264,6 +283,12 @@ impl Store {
     #[must_use]
     pub const fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// Nothing will be written any more: the next start need not look at every page as after a sudden end. For a process
+    /// that ends without dropping this.
+    pub fn close(&self) {
+        self.lock.give_up();
     }
 
     /// Name of this installation.
@@ -369,7 +394,10 @@ impl Store {
     /// harmed then, the pages of the transaction are simply not used; and if it was an error of the disk after all, the
     /// next try, with the reserve given back, says so.
     fn commit(&self, txn: Write<'_>) -> Result<()> {
-        match txn.commit(&self.reader.tables) {
+        crash::point("store-commit");
+        let committed = txn.commit(&self.reader.tables);
+        crash::point("store-committed");
+        match committed {
             Err(Error::Lmdb { doing, source: heed::Error::Io(e) })
                 if room::cut_short(&e) && room::free_bytes(&self.dir)? < room::NEARLY_FULL =>
             {

@@ -94,7 +94,7 @@ fn origin() -> Host {
     host
 }
 
-fn copy_store(from: &Host, to: &Host) {
+pub(crate) fn copy_store(from: &Host, to: &Host) {
     let store = to.data().join("store");
     std::fs::create_dir_all(&store).unwrap();
     for place in [to.data(), store.clone()] {
@@ -112,7 +112,7 @@ struct Cell {
 }
 
 /// What a terminal was shown: text by id.
-type Shown = Mutex<BTreeMap<String, String>>;
+pub(crate) type Shown = Mutex<BTreeMap<String, String>>;
 
 impl Cell {
     fn new(origin: &Host, point: &str, nth: u32, step: &'static str) -> Self {
@@ -265,7 +265,7 @@ fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
 /// Steps after which a turn that was worked on is lost.
 const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];
 
-fn terminal_event(id: &str) -> Value {
+pub(crate) fn terminal_event(id: &str) -> Value {
     let mut event = event(id, id);
     event["channelType"] = "terminal".into();
     event["platformId"] = "main".into();
@@ -273,7 +273,7 @@ fn terminal_event(id: &str) -> Value {
 }
 
 /// A terminal that comes back whenever the daemon does, shows each message once and confirms it.
-fn watch(data: &Path, shown: &Shown, over: &AtomicBool) {
+pub(crate) fn watch(data: &Path, shown: &Shown, over: &AtomicBool) {
     let mut raw: Option<Raw> = None;
     while !over.load(Ordering::SeqCst) {
         let Some(terminal) = &mut raw else {

@@ -157,12 +157,7 @@ impl Host {
     ///
     /// This is what `hearth-dump` does, without the cost of a process: it is asked again and again.
     pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
-        let options = Options { format: Format::Json, table: Some(table.to_owned()), bodies: true };
-        let mut text = Vec::new();
-        let reader = Reader::open(&self.data()).unwrap();
-        let summary = dump(&reader, &options, &mut text).unwrap();
-        assert_eq!(summary.unreadable, 0, "{table}");
-        String::from_utf8(text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        rows_of(&self.data(), table)
     }
 
     /// `hearth-dump` on this data directory.
@@ -205,6 +200,15 @@ impl Host {
         let violations = check_in_parts(&Reader::open(&self.data()).unwrap()).unwrap();
         assert!(violations.is_empty(), "{violations:#?}");
     }
+}
+
+/// Rows of a table in a data directory, with their texts.
+pub(crate) fn rows_of(data: &Path, table: &str) -> Vec<Value> {
+    let options = Options { format: Format::Json, table: Some(table.to_owned()), bodies: true };
+    let mut text = Vec::new();
+    let summary = dump(&Reader::open(data).unwrap(), &options, &mut text).unwrap();
+    assert_eq!(summary.unreadable, 0, "{table}");
+    String::from_utf8(text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A chat that everybody may write to and whose every message is for the agent `main`.

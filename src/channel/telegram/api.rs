@@ -136,6 +136,7 @@ impl Api {
     ) -> Result<T, Failure> {
         let request = self.client.post(self.address(&["", method])).timeout(time);
         let request = request.header("content-type", "application/json").body(Body::from(parameters.to_string()));
+        crate::crash::point("post");
         self.answer(request.send().await).await
     }
 
@@ -152,6 +153,7 @@ impl Api {
             form = form.text(name.clone(), text);
         }
         let request = self.client.post(self.address(&["", method])).timeout(TRANSFER).multipart(form);
+        crate::crash::point("post");
         self.answer(request.send().await).await
     }
 

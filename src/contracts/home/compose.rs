@@ -26,8 +26,10 @@ const FRAGMENTS_MAX: usize = 10_000;
 
 pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String]) -> Result<(), Error> {
     let wanted = fragments(paths, skills)?;
+    group.tidy(&[LOCAL, SHARED, COMPOSED])?;
     put(group, SHARED, texts::SHARED)?;
     let dir = own_dir(group, FRAGMENTS)?;
+    dir.tidy(&wanted.keys().map(String::as_str).collect::<Vec<_>>())?;
     for name in dir.list(FRAGMENTS_MAX)? {
         let ours = name.to_str().is_some_and(is_fragment);
         let unwanted = ours && !name.to_str().is_some_and(|name| wanted.contains_key(name));

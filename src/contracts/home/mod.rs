@@ -80,6 +80,7 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     compose::compose(&group, paths, &selected.names)?;
     let home = ensure_place(&paths.homes())?.ensure_dir(folder)?;
     let claude = own_dir(&home, CLAUDE_DIR)?;
+    claude.tidy(&["settings.json"])?;
     settings::offer(&claude)?;
     let base = match place {
         Place::Container => Path::new(APP_SKILLS).to_owned(),

@@ -167,7 +167,7 @@ fn holding(directory: &std::path::Path, bytes: &[u8]) -> Option<std::path::PathB
 
 /// The incarnation of the hostile agent that the daemon believes in.
 fn live(scratch: &Scratch<'_>) -> Result<u32, Error> {
-    let live = scratch.daemon.store().read(|db, txn| Ok::<_, state::Error>(db.live.get(txn, &scratch.own.0)?))?;
+    let live = scratch.daemon.store().read(|db, txn| db.live.get(txn, &scratch.own.0))?;
     live.ok_or_else(|| Error::Trial("the agent that is to turn hostile does not live".to_owned()))
 }
 

@@ -260,7 +260,7 @@ fn findings(kind: RuntimeKind, found: &Found, untried: impl Fn(&Attack) -> (Verd
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::process::tests::setup;
+    use crate::runtime::process::Setup;
 
     fn outcome(done: bool, forbidden: bool, absent: bool) -> Outcome {
         Outcome { done, forbidden, absent, detail: String::new() }
@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn an_attempt_that_fails_for_another_reason_proves_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let process = Place::Process(Box::new(setup(directory.path(), "sh", "")));
+        let locks = directory.path().join("locks");
+        let process = Place::Process(Box::new(Setup::new("sh".into(), "".into(), locks, Arc::new(|_| None))));
         let podman = Place::Podman(podman::Setup { install: "x".to_owned(), lookup: Arc::new(|_| None) });
         let trial = trials::Trial::new("store-read", Attempt::Read("/nonexistent".into()), trials::Expected::Forbidden);
         for (place, outcome, held) in [

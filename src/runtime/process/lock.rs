@@ -42,6 +42,7 @@ impl SessionLock {
 
     /// Takes it, or nothing if somebody has it.
     pub(super) fn take(&self, _gate: &Gate) -> io::Result<Option<File>> {
+        crate::crash::point("agent-lock");
         let file = options().create(true).truncate(false).mode(0o600).open(&self.path)?;
         Ok(if try_lock(&file)? { Some(file) } else { None })
     }

@@ -86,6 +86,7 @@ fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
 
 /// Makes a directory that only the user can look into, unless it is there.
 pub(in crate::runtime) fn make_directory(path: &Path) -> Result<(), Error> {
+    crate::crash::point("agent-dir");
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| Error::Directory { path: path.to_owned(), source })
 }
@@ -120,6 +121,7 @@ fn start_locked(
     let failed = |source| Error::Spawn { program: launch.program.clone(), source };
     let (life, daemon_end) = io::pipe().map_err(failed)?;
     let mut child = runner(launch, life.into(), lock, &gate).map_err(failed)?;
+    crate::crash::point("spawned");
     let Some(group) = group(&child) else {
         // No system has such ids. Without one nothing can be promised, so it does not run.
         drop(child.kill());

@@ -73,6 +73,7 @@ fn start(mut command: Command, mut given: Vec<FdMapping>, _gate: &Gate) -> io::R
     }
     let _occupied = occupy()?;
     command.fd_mappings(given).map_err(io::Error::other)?;
+    crate::crash::point("spawn");
     command.spawn()
 }
 

@@ -221,6 +221,7 @@ impl Table {
 
 /// Only for groups whose leader is a child that is not reaped yet: then the number is nobody else's.
 pub(super) fn signal(group: Pid, signal: Signal) {
+    crate::crash::point("kill");
     if let Err(error) = kill_process_group(group, signal) {
         tracing::debug!(group = group.as_raw_nonzero().get(), %error, "nothing is left of a process group");
     }

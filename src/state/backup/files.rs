@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
 use super::{Error, Progress, Result, Step};
+use crate::crash;
 use crate::state::error as state;
 
 /// Bytes that are read at once.
@@ -28,7 +29,9 @@ pub(in crate::state) fn is_there(dir: &Path) -> bool {
 /// Moves the file of a store that is complete and closed into a directory that has none; on disk when this returns.
 pub(in crate::state) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
     let place = store_file(to);
+    crash::point("store-move");
     std::fs::rename(store_file(from), &place).map_err(state::Error::io(&place))?;
+    crash::point("store-moved");
     File::open(to).and_then(|dir| dir.sync_all()).map_err(state::Error::io(to))
 }
 
@@ -46,12 +49,14 @@ pub(super) fn exists(path: &Path) -> bool {
 /// A new file that only its owner can read.
 pub(super) fn create(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
+    crash::point("copy-make");
     options.read(true).write(true).create_new(true).mode(0o600).open(path).map_err(Error::io(path))
 }
 
 /// Writes a new file and syncs it.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let mut file = create(path)?;
+    crash::point("copy-write");
     file.write_all(content).and_then(|()| file.sync_all()).map_err(Error::io(path))
 }
 
@@ -75,6 +80,7 @@ pub(super) fn copy(from: &Path, to: &Path, progress: &dyn Progress) -> Result<(u
     let mut target = create(to)?;
     progress.begin(Step::Reading, source.metadata().ok().map(|file| file.len()));
     let done = pass(&mut source, from, progress, |chunk| target.write_all(chunk).map_err(Error::io(to)))?;
+    crash::point("copy-sync");
     target.sync_all().map_err(Error::io(to))?;
     Ok(done)
 }
@@ -107,11 +113,13 @@ pub(in crate::state) fn hex(hasher: Sha256) -> String {
 
 /// Makes a directory that only its owner can enter, and those above it.
 pub(super) fn make_dir(path: &Path) -> Result<()> {
+    crash::point("copy-dir");
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io(path))
 }
 
 /// Puts the names in a directory on disk.
 pub(super) fn sync_dir(path: &Path) -> Result<()> {
+    crash::point("copy-dir-sync");
     File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io(path))
 }
 
@@ -142,6 +150,7 @@ impl Part {
     /// others from using the name.
     pub(in crate::state) fn create(path: PathBuf) -> Result<Self> {
         leave_room(&path)?;
+        crash::point("part-make");
         DirBuilder::new().mode(0o700).create(&path).map_err(Error::io(&path))?;
         Ok(Self { path, finished: false })
     }
@@ -153,6 +162,7 @@ impl Part {
     /// Gives it its name, on disk when this returns. An existing file, or directory with anything in it, stays.
     pub(super) fn finish(mut self, path: &Path) -> Result<()> {
         sync_dir(&self.path)?;
+        crash::point("part-finish");
         std::fs::rename(&self.path, path).map_err(|source| match source.kind() {
             std::io::ErrorKind::AlreadyExists
             | std::io::ErrorKind::DirectoryNotEmpty
@@ -165,6 +175,7 @@ impl Part {
 
     /// Moves it, still unfinished.
     pub(super) fn rename(&mut self, path: PathBuf) -> Result<()> {
+        crash::point("part-rename");
         std::fs::rename(&self.path, &path).map_err(Error::io(&path))?;
         self.path = path;
         Ok(())
@@ -181,6 +192,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         if !self.finished {
             // What cannot be removed now is removed by the next one that wants the name.
+            crash::point("part-remove");
             drop(std::fs::remove_dir_all(&self.path));
         }
     }
@@ -188,6 +200,7 @@ impl Drop for Part {
 
 /// Removes what an interrupted try left under a name of ours.
 pub(in crate::state) fn leave_room(path: &Path) -> Result<()> {
+    crash::point("leftovers-remove");
     match std::fs::remove_dir_all(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path)(e)),
         _ => Ok(()),

@@ -16,6 +16,7 @@ use super::store::Reader;
 use super::table::{Index, Table};
 use super::tables::{About, Visitor};
 use super::{Read, check, envelope::Record, migrate};
+use crate::crash;
 use crate::model::Timestamp;
 
 pub mod error;
@@ -158,7 +159,9 @@ fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, S
     progress.begin(Step::Copying, None);
     let path = files::store_file(part.path());
     let mut file = files::create(&path)?;
+    crash::point("copy-fill");
     reader.copy_into(&mut file).map_err(|e| Error::of_store(e, &path))?;
+    crash::point("copy-sync");
     file.sync_all().map_err(Error::io(&path))?;
     files::digest(&mut file, &path, progress)
 }

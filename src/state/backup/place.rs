@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::{Error, Manifest, Place, Result, files};
+use crate::crash;
 use crate::model::Timestamp;
 
 const ENDING: &str = ".hearth";
@@ -82,6 +83,7 @@ pub(super) fn thin_out(dir: &Path, made: &Path, install: &str, keep: usize) -> R
     for path in &old {
         let gone = hidden(path);
         files::leave_room(&gone)?;
+        crash::point("backup-thin");
         std::fs::rename(path, &gone).map_err(Error::io(path))?;
         files::leave_room(&gone)?;
     }

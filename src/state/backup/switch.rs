@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{Error, Manifest, Part, Progress, Proof, Result, Step, copy, files, place, prove};
+use crate::crash;
 use crate::model::Timestamp;
 use crate::state::lock::{self, WriterLock};
 use crate::state::store::{Draft, Reader};
@@ -95,6 +96,7 @@ impl Target {
         if files::exists(&aside) {
             return Err(Error::Exists { path: aside });
         }
+        crash::point("mailboxes-aside");
         std::fs::rename(self.mailboxes(), &aside).map_err(Error::io(&aside))?;
         files::sync_dir(&self.data)?;
         Ok(Some(aside))
@@ -225,6 +227,7 @@ pub(in crate::state) fn put_in_place(
 
 /// Two directories change places in one step.
 fn exchange(store: &Path, other: &Path) -> Result<()> {
+    crash::point("store-exchange");
     renameat_with(CWD, store, CWD, other, RenameFlags::EXCHANGE).map_err(|errno| match errno {
         rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP => {
             Error::NoExchange { path: store.to_owned() }

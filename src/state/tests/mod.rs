@@ -10,6 +10,7 @@ mod frozen;
 mod goldens;
 mod keys;
 mod lines;
+mod pages;
 mod samples;
 mod stores;
 mod tidy;

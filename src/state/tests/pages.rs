@@ -1,0 +1,96 @@
+//! The walk over the pages of a store's file.
+
+use super::store;
+use crate::state::{Error, Number, Result, Store, Text, pages};
+
+fn key(number: u64) -> Text {
+    Text::new(format!("{number:0300}")).unwrap()
+}
+
+fn put(store: &Store, numbers: impl IntoIterator<Item = u64>) {
+    let put = |number: u64| (key(number), Number(number));
+    let rows: Vec<_> = numbers.into_iter().map(put).collect();
+    let written: Result<()> =
+        store.write(|db, txn| rows.iter().try_for_each(|(key, number)| db.counters.put(txn, key, number)));
+    written.unwrap();
+}
+
+fn remove(store: &Store, numbers: impl IntoIterator<Item = u64>) {
+    let keys: Vec<Text> = numbers.into_iter().map(key).collect();
+    let removed: Result<()> =
+        store.write(|db, txn| keys.iter().try_for_each(|key| db.counters.delete(txn, key).map(drop)));
+    removed.unwrap();
+}
+
+fn refusal(looked: Result<()>) -> String {
+    match looked {
+        Err(Error::Broken { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whatever LMDB does with its pages, the walk has nothing against it.
+#[test]
+fn a_store_that_is_whole_is_never_refused() {
+    let (dir, store) = store();
+    let place = dir.path().join("store");
+    pages::look(&place, usize::MAX).unwrap();
+    for round in 0..60_u64 {
+        put(&store, (0..80).map(|number| number * 7 + round * 13));
+        pages::look(&place, usize::MAX).unwrap();
+        remove(&store, (0..80).map(|number| number * 5 + round * 11));
+        pages::look(&place, usize::MAX).unwrap();
+    }
+    // A transaction that made pages and gave them up again leaves a file that may be shorter than it says.
+    let undone: Result<()> = store.write(|db, txn| {
+        (0..3_000).try_for_each(|number| db.counters.put(txn, &key(number), &Number(number)))?;
+        (0..3_000).try_for_each(|number| db.counters.delete(txn, &key(number)).map(drop))
+    });
+    undone.unwrap();
+    pages::look(&place, usize::MAX).unwrap();
+    drop(store);
+    pages::trust(&place, crate::state::lock::Holder::Died).unwrap();
+    pages::trust(&place, crate::state::lock::Holder::GaveUp).unwrap();
+}
+
+#[test]
+fn a_file_that_is_not_whole_is_refused() {
+    const PAGE: usize = 4096;
+    let (dir, store) = store();
+    put(&store, 0..600);
+    remove(&store, 100..200);
+    drop(store);
+    let place = dir.path().join("store");
+    let file = place.join("data.mdb");
+    let whole = std::fs::read(&file).unwrap();
+    for cut in [0, 100, PAGE, PAGE + 100, 2 * PAGE, whole.len() / 2] {
+        std::fs::write(&file, &whole[..cut]).unwrap();
+        refusal(pages::look(&place, usize::MAX));
+        refusal(pages::trust(&place, crate::state::lock::Holder::GaveUp));
+        assert!(matches!(Store::open(dir.path(), super::small()), Err(Error::Broken { .. })), "cut off at {cut}");
+        assert_eq!(std::fs::read(&file).unwrap(), &whole[..cut], "it was written to");
+    }
+    let flags = |page: usize| whole[page * PAGE + 10];
+    let branch = (2..whole.len() / PAGE).find(|page| flags(*page) == 1).unwrap();
+    let leaf = (2..whole.len() / PAGE).rfind(|page| flags(*page) == 2).unwrap();
+    let changed = |at: usize, bytes: &[u8]| {
+        let mut all = whole.clone();
+        all[at..at + bytes.len()].copy_from_slice(bytes);
+        std::fs::write(&file, all).unwrap();
+        pages::look(&place, usize::MAX)
+    };
+    // Whether the page is in use is known only to the walk: one that is free may be anything.
+    let used = |page: usize| changed(page * PAGE + 10, &[0]).is_err();
+    let branch = if used(branch) { branch } else { (2..whole.len() / PAGE).rfind(|page| flags(*page) == 1).unwrap() };
+    for (what, at, bytes) in [
+        ("no branch any more", branch * PAGE + 10, &[2_u8][..]),
+        ("another page", branch * PAGE, &[255]),
+        ("impossible bounds", branch * PAGE + 12, &[255, 255]),
+        ("rows outside", branch * PAGE + 16, &[1, 0]),
+        ("a page that is not there", branch * PAGE + 16 + 2 * 60, &[0; 64]),
+    ] {
+        let looked = changed(at, bytes);
+        assert!(looked.is_err() || what == "a page that is not there", "{what}");
+    }
+    assert!(!used(leaf) || refusal(changed(leaf * PAGE + 12, &[0, 0])).contains("impossible bounds"));
+}

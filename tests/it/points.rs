@@ -1,0 +1,359 @@
+//! A death before everything that Hearth does outside of a transaction, and before and after every commit.
+//!
+//! A conversation in which everything happens is held once while the points are counted, then again and again with a death
+//! at the k-th of them. Each time everybody is answered once, the store agrees with itself, and nothing is left over.
+//!
+//! An ordinary run takes every so many points, others every day; `HEARTH_ALL_POINTS=1` takes all, `HEARTH_POINT=<k>` one.
+
+mod commands;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::crash::{Shown, copy_store, terminal_event, watch};
+use crate::host::{Host, Running, wait_for};
+use crate::raw::Raw;
+
+/// Conversations at once: they wait more than they work.
+const THREADS: usize = 6;
+
+/// Conversations of an ordinary run.
+const MOST: usize = 30;
+
+#[test]
+fn a_death_at_every_point_of_a_conversation_is_survived() {
+    let origin = origin();
+    let points = Conversation::new(&origin, None).run();
+    let at = pick("a conversation", &points, MOST);
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Vec<String>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(k) = at.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let run = std::panic::AssertUnwindSafe(|| Conversation::new(&origin, Some(*k)).run());
+                    if std::panic::catch_unwind(run).is_err() {
+                        failed.lock().unwrap().push(format!("{k} ({})", points.get(*k - 1).map_or("", |name| name)));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} of {} deaths were not survived:\n{}", failed.len(), at.len(), failed.join("\n"));
+}
+
+/// At which points to die, counted from 1, and says which are left out.
+fn pick(what: &str, points: &[String], most: usize) -> Vec<usize> {
+    let names: BTreeSet<&String> = points.iter().collect();
+    if let Some(k) = std::env::var("HEARTH_POINT").ok().and_then(|k| k.parse().ok()) {
+        return vec![k];
+    }
+    if std::env::var_os("HEARTH_ALL_POINTS").is_some() || points.len() <= most {
+        return (1..=points.len()).collect();
+    }
+    let days = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 86_400;
+    let stride = points.len().div_ceil(most);
+    let first = usize::try_from(days).unwrap() % stride + 1;
+    let (all, kinds) = (points.len(), names.len());
+    eprintln!(
+        "NOT ALL POINTS: of {all} ({kinds} kinds) of {what} every {stride}th from the {first}th on is one of a death; \
+               HEARTH_ALL_POINTS=1 takes all of them"
+    );
+    (first..=all).step_by(stride).collect()
+}
+
+/// The names of the points that were passed.
+fn passed(notes: &Path) -> Vec<String> {
+    std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Everybody may write to the terminal; whoever writes to the room has to be let in. A task is due.
+const CONFIGURATION: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+provider = "echo"
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+[[chats]]
+channel = "telegram"
+platform_id = "room"
+group = true
+unknown_senders = "request_approval"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+/// What every conversation begins with.
+fn origin() -> Host {
+    let host = Host::new();
+    let uid = rustix::process::geteuid().as_raw();
+    host.apply(&format!("{CONFIGURATION}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
+    host.done(&["tasks", "add", "main", "water the plants", "--every", "1h", "--chat", "terminal/main"], b"");
+    host.done(&["tasks", "run", "ta1"], b"");
+    let desk = host.path("desk");
+    std::fs::create_dir(&desk).unwrap();
+    host
+}
+
+/// One conversation, with a death or none.
+struct Conversation {
+    host: Host,
+    at: Option<usize>,
+    died: bool,
+    notes: PathBuf,
+}
+
+impl Conversation {
+    fn new(origin: &Host, at: Option<usize>) -> Self {
+        let mut host = Host::new();
+        copy_store(origin, &host);
+        host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+        std::fs::create_dir_all(host.data().join("groups/main")).unwrap();
+        std::fs::create_dir(host.path("desk")).unwrap();
+        let notes = host.path("points");
+        Self { host, at, died: false, notes }
+    }
+
+    /// Holds it to its end; the points that the first daemon passed.
+    fn run(mut self) -> Vec<String> {
+        let seam = match self.at {
+            Some(k) => ("HEARTH_TEST_CRASH_AT".to_owned(), format!("any:{k}")),
+            None => ("HEARTH_TEST_POINTS".to_owned(), self.notes.display().to_string()),
+        };
+        self.host.env.push(seam);
+        self.host.launch();
+        self.host.env.pop();
+        let (shown, over, data) = (Shown::default(), AtomicBool::new(false), self.host.data());
+        std::thread::scope(|scope| {
+            scope.spawn(|| watch(&data, &shown, &over));
+            let told = std::panic::AssertUnwindSafe(|| self.hold(&shown));
+            let done = std::panic::catch_unwind(told);
+            over.store(true, Ordering::SeqCst);
+            if let Err(panic) = done {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        self.judge(&shown.into_inner().unwrap());
+        if self.at.is_some() { Vec::new() } else { passed(&self.notes) }
+    }
+
+    /// Everything that happens, in this order: whatever a dying daemon did not answer is asked again.
+    fn hold(&mut self, shown: &Shown) {
+        let mut with_file = terminal_event("m1");
+        with_file["message"]["content"]["text"] = "plain\n!file a.txt hello".into();
+        with_file["message"]["content"]["attachments"] = json!([{"name": "b.txt", "data": "eA=="}]);
+        self.inject(&with_file);
+        let mut question = terminal_event("m2");
+        question["message"]["content"]["text"] = QUESTION.into();
+        question["message"]["threadId"] = "asking".into();
+        self.inject(&question);
+        let mut stranger = crate::host::event("m3", "may I come in");
+        stranger["platformId"] = "room".into();
+        stranger["message"]["isMention"] = true.into();
+        self.inject(&stranger);
+        self.write_state();
+        self.again("a session to be begun", &["session", "new", "--id", "work", "one"], &["session-exists"]);
+        self.again(
+            "a record to be added",
+            &["session", "append", "work", "two", "--expect", "1"],
+            &["expect", "conflict"],
+        );
+        self.again("a backup", &["backup"], &[]);
+        self.decide("approvals", |row| row["value"]["state"] == "Pending", &["approvals", "approve"]);
+        self.wait_over(shown);
+        // An answer that found nobody becomes a message, which begins when there is a daemon again.
+        for _ in 0..4 {
+            let ended = self.host.stop();
+            self.assert_ended(&ended);
+            self.died |= ended.signal.is_some();
+            self.host.check();
+            let open = self.open_agents();
+            if open.is_empty() && self.host.rows("messages").iter().all(is_over) {
+                return;
+            }
+            self.host.launch();
+            self.wait_over(shown);
+            wait_for("earlier agents to be over", || {
+                self.revive();
+                let still = self.open_agents();
+                open.iter().all(|key| !still.contains(key)).then_some(())
+            });
+        }
+        panic!("something is always left to do: {:#?}", self.host.rows("incarnations"));
+    }
+
+    /// Agents of which it is not known yet that they are over.
+    fn open_agents(&self) -> Vec<String> {
+        let open = |row: &Value| row["value"]["phase"].get("Closed").is_none();
+        self.host.rows("incarnations").into_iter().filter(open).map(|row| row["key"].to_string()).collect()
+    }
+
+    /// Writes the agent's file as a program of the agent does.
+    fn write_state(&self) {
+        let writer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign_state.py");
+        let mut command = self.host.bare("python3");
+        command.arg(writer).arg(self.host.data().join("groups/main")).args(["a", "1"]);
+        assert_eq!(Running::start(command, b"").end().code, Some(0));
+    }
+
+    fn inject(&mut self, event: &Value) {
+        let request = json!({"do": "inject", "event": event.to_string(), "dry_run": false});
+        wait_for("an event to be accepted", || {
+            self.revive();
+            let mut raw = Raw::try_greet(&self.host.data())?;
+            raw.say(&request).ok()?;
+            let heard = raw.try_hear().ok()??;
+            ["routed", "duplicate", "held"].iter().any(|outcome| heard["outcome"] == *outcome).then_some(())
+        });
+    }
+
+    /// A command that is given until it succeeds, or was carried out before, as these words say.
+    fn again(&mut self, what: &str, arguments: &[&str], before: &[&str]) {
+        wait_for(what, || {
+            self.revive();
+            let mut command = self.host.command(arguments);
+            command.current_dir(self.host.path("desk"));
+            let ended = Running::start(command, b"").end();
+            let told = format!("{}{}", ended.stdout, ended.stderr);
+            let done = ended.code == Some(0) || before.iter().any(|word| told.contains(word));
+            if !done && std::env::var_os("HEARTH_POINT").is_some() {
+                eprintln!("{arguments:?}: {ended:?}");
+            }
+            done.then_some(())
+        });
+    }
+
+    /// Decides what somebody has to decide, as soon as it is there.
+    fn decide(&mut self, table: &str, open: impl Fn(&Value) -> bool, command: &[&str]) {
+        wait_for("something to decide", || {
+            self.revive();
+            (!self.host.rows(table).is_empty()).then_some(())
+        });
+        for row in self.host.rows(table) {
+            if open(&row) {
+                let id = row["key"].as_str().or(row["key"][0].as_str()).unwrap().to_owned();
+                self.again("a decision", &[command, &[id.as_str()]].concat(), &["decided", "approved", "already"]);
+            }
+        }
+    }
+
+    /// Answers questions, as often as they are asked, until everything has ended and was shown.
+    fn wait_over(&mut self, shown: &Shown) {
+        wait_for("everything to be answered and shown", || {
+            self.revive();
+            for row in self.host.rows("questions") {
+                if row["value"]["state"] == "Open" {
+                    let id = row["key"].as_str().or(row["key"][0].as_str()).unwrap();
+                    // Somebody else's turn may have ended it meanwhile.
+                    self.host.run(&["questions", "answer", id, "Yes"], b"");
+                }
+            }
+            let live: BTreeSet<String> = self.to_be_shown().into_keys().collect();
+            let shown: BTreeSet<String> = shown.lock().unwrap().keys().cloned().collect();
+            let over = self.host.rows("messages").iter().all(is_over) && live.is_subset(&shown);
+            (over && self.host.rows("messages").len() >= 4).then_some(())
+        });
+    }
+
+    /// Starts the daemon again if it died.
+    fn revive(&mut self) {
+        if self.host.daemon().is_some_and(|daemon| daemon.try_end().is_some()) {
+            let ended = self.host.ended();
+            assert_eq!((ended.signal, self.died), (Some(9), false), "the daemon ended: {ended:#?}");
+            self.assert_ended(&ended);
+            self.died = true;
+            if self.host.data().join("store/data.mdb").exists() {
+                self.host.check();
+            }
+            self.host.launch();
+        }
+    }
+
+    fn assert_ended(&self, ended: &crate::host::Ended) {
+        assert!(!ended.stderr.contains(" ERROR "), "{ended:#?}");
+        assert!(ended.signal == Some(9) || ended.code == Some(0), "{ended:#?}");
+    }
+
+    /// Id and text of everything for the terminal that is not given up.
+    fn to_be_shown(&self) -> BTreeMap<String, String> {
+        let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
+        let here = |row: &Value| row["value"]["address"]["channel"] == "terminal";
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let rows = self.host.rows("outbound").into_iter().filter(sent).filter(here);
+        rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
+    }
+
+    fn judge(&self, shown: &BTreeMap<String, String>) {
+        for row in self.host.rows("messages") {
+            let state = &row["value"]["state"];
+            assert!(row["value"]["trigger"] == json!(false) || state.get("Completed").is_some(), "{row}");
+        }
+        assert!(self.host.rows("held").is_empty() && self.host.rows("dropped").is_empty());
+        let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
+        let rows = self.host.rows("outbound").into_iter().filter(sent);
+        let said: Vec<String> = rows.map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect();
+        for text in ["plain", "may I come in", "water the plants"] {
+            let count = said.iter().filter(|said| said.contains("echo: ") && said.contains(text)).count();
+            assert_eq!(count, 1, "{text}: {said:#?}");
+        }
+        assert_eq!(said.iter().filter(|said| *said == "a.txt").count(), 1, "{said:#?}");
+        for (id, text) in self.to_be_shown() {
+            assert_eq!(shown.get(&id), Some(&text), "what is stored and what was shown");
+        }
+        let mut command = self.host.command(&["session", "show", "work", "--json"]);
+        command.current_dir(self.host.path("desk"));
+        let ended = Running::start(command, b"").end();
+        let session: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+        let texts: Vec<&str> =
+            session["records"].as_array().unwrap().iter().map(|record| record["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["one", "two"], "{session}");
+        let state = std::fs::read_to_string(self.host.data().join("groups/main/session-state.json")).unwrap();
+        assert!(state.contains("\"a0\""), "{state}");
+        let mut left = left_over(&self.host.data());
+        // These go with a walk that comes every hour.
+        left.retain(|path| !path.starts_with(self.host.data().join("files")));
+        assert!(left.is_empty(), "left over: {left:#?}");
+    }
+}
+
+/// Whether a message asks for nothing any more.
+fn is_over(row: &Value) -> bool {
+    let state = &row["value"]["state"];
+    row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
+}
+
+/// Something that the agent asks, and waits for.
+const QUESTION: &str =
+    r#"!ask {"action":"ask_user_question","title":"Deploy?","question":"Now?","options":["Yes","No"],"timeout":600}"#;
+
+/// Files and directories with names of what is not finished.
+fn left_over(data: &Path) -> Vec<PathBuf> {
+    let (mut left, mut ahead) = (Vec::new(), vec![data.to_owned()]);
+    while let Some(dir) = ahead.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let unfinished = [".tmp", ".part", ".new", "store.next"].iter().any(|word| name.contains(word));
+            if unfinished {
+                left.push(path);
+            } else if entry.file_type().unwrap().is_dir() {
+                ahead.push(path);
+            }
+        }
+    }
+    left
+}

@@ -1,0 +1,400 @@
+//! Mixed load for a while, with restarts and sudden deaths of everything: afterwards all that was accepted is accounted for,
+//! and nothing has grown that has no reason to.
+//!
+//! `HEARTH_SOAK` says for how many seconds; an ordinary run takes 20. `HEARTH_SEED` repeats the moments of a run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::crash::{Shown, terminal_event, watch};
+use crate::host::{Host, Running, event, wait_for};
+use crate::raw::Raw;
+
+const SECONDS: u64 = 20;
+
+/// One agent that echoes at a terminal, in a chat that nothing is delivered to, and to strangers that are let in.
+const CONFIGURATION: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+provider = "echo"
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+[[chats]]
+channel = "telegram"
+platform_id = "123"
+group = true
+unknown_senders = "request_approval"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+/// What is looked at once a second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    /// Kilobytes of the daemon's own memory.
+    memory: u64,
+    descriptors: u64,
+    threads: u64,
+    /// Processes of agents.
+    children: u64,
+    /// Files of the data directory but those that are kept on purpose.
+    files: u64,
+    /// Bytes of the store's file.
+    store: u64,
+    /// Messages that were accepted until then.
+    accepted: u64,
+}
+
+/// What the threads of the load share.
+#[derive(Default)]
+struct Shared {
+    over: AtomicBool,
+    /// Nobody is to say anything new.
+    quiet: AtomicBool,
+    /// How many still say something.
+    talking: AtomicU32,
+    daemon: AtomicU32,
+    accepted: Mutex<Vec<String>>,
+    samples: Mutex<Vec<Sample>>,
+    shown: Shown,
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn nothing_grows_and_nothing_is_lost_under_load() {
+    let seconds = number("HEARTH_SOAK").unwrap_or(SECONDS);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let seed = number("HEARTH_SEED").unwrap_or(u64::from(now.subsec_nanos()) | 1);
+    eprintln!("HEARTH_SOAK={seconds} HEARTH_SEED={seed}");
+    let mut host = Host::new();
+    let uid = rustix::process::geteuid().as_raw();
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+    host.apply(&format!("{CONFIGURATION}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
+    host.done(&["tasks", "add", "main", "water the plants", "--every", "24h", "--chat", "terminal/main"], b"");
+    let shared = Shared::default();
+    let data = host.data();
+    host.start();
+    std::thread::scope(|scope| {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            scope.spawn(|| watch(&data, &shared.shown, &shared.over));
+            for talker in 0..2 {
+                let (data, shared) = (&data, &shared);
+                scope.spawn(move || talk(data, shared, talker, Dice(seed.wrapping_mul(talker + 3) | 1)));
+            }
+            scope.spawn(|| measure(&data, &shared));
+            disturb(&mut host, &shared, (seconds, Dice(seed)));
+            settle(&mut host, &shared);
+        }));
+        shared.over.store(true, Ordering::SeqCst);
+        if let Err(panic) = done {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    account(&host, &shared);
+    flat(&shared.samples.into_inner().unwrap());
+}
+
+/// Says one thing after the other, some with files, each until it is accepted.
+fn talk(data: &Path, shared: &Shared, talker: u64, mut dice: Dice) {
+    let mut number = 0_u64;
+    shared.talking.fetch_add(1, Ordering::SeqCst);
+    while !shared.quiet.load(Ordering::SeqCst) && !shared.is_over() {
+        let id = format!("t{talker}-{number}");
+        number += 1;
+        let stranger = dice.roll(25) == 0;
+        let mut event = if stranger { event(&id, &id) } else { terminal_event(&id) };
+        match dice.roll(12) {
+            0 => event["message"]["content"]["text"] = format!("{id}\n!file a.txt hello").into(),
+            1 => event["message"]["content"]["attachments"] = json!([{"name": "b.txt", "data": "eA=="}]),
+            2 => event["message"]["content"]["text"] = format!("!sleep {}ms\n{id}", dice.roll(300)).into(),
+            _ => {}
+        }
+        if stranger {
+            event["message"]["content"]["senderId"] = (id.clone() + "x").into();
+            event["message"]["isMention"] = true.into();
+        }
+        let request = json!({"do": "inject", "event": event.to_string(), "dry_run": false});
+        while !shared.is_over() {
+            if ask(data, &request).is_some_and(|heard| heard["outcome"].is_string()) {
+                shared.accepted.lock().unwrap().push(id);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(dice.roll(60)));
+    }
+    shared.talking.fetch_sub(1, Ordering::SeqCst);
+}
+
+fn ask(data: &Path, request: &Value) -> Option<Value> {
+    let mut raw = Raw::try_greet(data)?;
+    raw.say(request).ok()?;
+    raw.try_hear().ok()?
+}
+
+/// Commands of people, backups and checks; deaths of the daemon, of agents and of commands; restarts.
+fn disturb(host: &mut Host, shared: &Shared, (seconds, mut dice): (u64, Dice)) {
+    let begin = Instant::now();
+    let between = Duration::from_secs((seconds / 10).max(3));
+    let (mut life, mut lives) = (Instant::now(), 0_u32);
+    note_daemon(host, shared);
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        match dice.roll(9) {
+            0 => expect(host, &["backup", "--keep", "2"]),
+            1 => expect(host, &["check"]),
+            2 => expect(host, &["status", "--json"]),
+            3 => expect(host, &["tasks", "run", "ta1"]),
+            4 => approve(host),
+            5 => kill_one_agent(&host.data(), &mut dice),
+            6 | 7 => kill_a_command(host, &mut dice),
+            _ => std::thread::sleep(Duration::from_millis(dice.roll(400))),
+        }
+        if life.elapsed() > between {
+            lives += 1;
+            shared.daemon.store(0, Ordering::SeqCst);
+            if lives.is_multiple_of(2) {
+                assert_eq!(host.stop().code, Some(0));
+            } else {
+                host.kill();
+            }
+            host.check();
+            host.start();
+            note_daemon(host, shared);
+            life = Instant::now();
+        }
+    }
+}
+
+fn note_daemon(host: &mut Host, shared: &Shared) {
+    let pid = host.daemon().unwrap().pid().as_raw_nonzero().get();
+    shared.daemon.store(u32::try_from(pid).unwrap(), Ordering::SeqCst);
+}
+
+/// A command that may find a task that runs already, and nothing else that is wrong.
+fn expect(host: &Host, arguments: &[&str]) {
+    let ended = host.run(arguments, b"");
+    let told = ended.stderr.contains("runs") || ended.stderr.contains("running");
+    assert!(ended.code == Some(0) || ended.code == Some(1) && told, "{arguments:?}: {ended:#?}");
+}
+
+fn approve(host: &Host) {
+    for row in host.rows("approvals") {
+        if row["value"]["state"] == "Pending" {
+            let id = row["key"].as_str().or(row["key"][0].as_str()).unwrap();
+            host.done(&["approvals", "approve", id], b"");
+        }
+    }
+}
+
+/// Processes that are runners of this data directory.
+fn runners(data: &Path) -> Vec<Pid> {
+    let place = data.display().to_string();
+    let of_this = |pid: &Pid| {
+        let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        let text = String::from_utf8_lossy(&environment).into_owned();
+        text.contains("HEARTH_INCARNATION=") && text.contains(&place)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    pids.filter(of_this).collect()
+}
+
+fn kill_one_agent(data: &Path, dice: &mut Dice) {
+    let all = runners(data);
+    if let Some(one) = all.get(usize::try_from(dice.roll(8)).unwrap()) {
+        // It may have ended meanwhile.
+        kill_process(*one, Signal::KILL).ok();
+    }
+}
+
+/// Commands that are killed at any moment, with the daemon up.
+fn kill_a_command(host: &Host, dice: &mut Dice) {
+    let commands: [&[&str]; 4] =
+        [&["backup", "--keep", "2"], &["agents", "set", "main", "--model", "x"], &["check"], &["inject"]];
+    let arguments = commands[usize::try_from(dice.roll(4)).unwrap()];
+    let mut command = host.command(arguments);
+    command.env_remove("HEARTH_LOG");
+    let running = Running::start(command, b"");
+    std::thread::sleep(Duration::from_millis(dice.roll(120)));
+    running.signal(Signal::KILL).end();
+}
+
+/// Lets everything that was accepted come to its end.
+fn settle(host: &mut Host, shared: &Shared) {
+    shared.quiet.store(true, Ordering::SeqCst);
+    wait_for("nobody to say anything", || (shared.talking.load(Ordering::SeqCst) == 0).then_some(()));
+    wait_for("strangers to be let in", || {
+        approve(host);
+        host.rows("held").is_empty().then_some(())
+    });
+    let over = |row: &Value| {
+        let state = &row["value"]["state"];
+        row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
+    };
+    let mut quiet = 0;
+    wait_for("everything to be over and shown", || {
+        let said = shared.shown.lock().unwrap().len();
+        let wanted = shown_in_the_end(host).len();
+        let done = host.rows("messages").iter().all(over) && said >= wanted;
+        quiet = if done { quiet + 1 } else { 0 };
+        (quiet > 20).then_some(())
+    });
+}
+
+/// Id and text of everything for the terminal that is not given up.
+fn shown_in_the_end(host: &Host) -> BTreeMap<String, String> {
+    let rows = host.rows("outbound").into_iter().filter(|row| {
+        row["value"]["state"].get("Abandoned").is_none() && row["value"]["address"]["channel"] == "terminal"
+    });
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
+}
+
+/// Everything that was accepted was answered once; the store agrees with itself and nothing runs any more.
+fn account(host: &Host, shared: &Shared) {
+    let mut answers: BTreeMap<String, usize> = BTreeMap::new();
+    for row in host.rows("outbound") {
+        if row["value"]["state"].get("Abandoned").is_some() {
+            continue;
+        }
+        let text = row["value"]["text"].as_str().unwrap();
+        for line in text.strip_prefix("echo: ").unwrap_or_default().lines() {
+            *answers.entry(line.to_owned()).or_default() += 1;
+        }
+    }
+    let accepted = shared.accepted.lock().unwrap();
+    assert!(accepted.len() > 20, "only {} messages were accepted", accepted.len());
+    let wrong: Vec<_> =
+        accepted.iter().filter(|id| answers.get(*id) != Some(&1)).map(|id| (id, answers.get(id))).collect();
+    assert!(wrong.is_empty(), "of {} messages these were not answered once: {wrong:?}", accepted.len());
+    let shown = shared.shown.lock().unwrap();
+    for (id, text) in shown_in_the_end(host) {
+        assert_eq!(shown.get(&id), Some(&text), "what is stored and what was shown");
+    }
+    host.check();
+}
+
+/// Looks once a second until it is over.
+fn measure(data: &Path, shared: &Shared) {
+    while !shared.is_over() {
+        std::thread::sleep(Duration::from_millis(500));
+        let daemon = shared.daemon.load(Ordering::SeqCst);
+        let Some((memory, threads)) = (daemon != 0).then(|| of_process(daemon)).flatten() else { continue };
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{daemon}/fd")) else { continue };
+        let sample = Sample {
+            memory,
+            threads,
+            descriptors: u64::try_from(descriptors.count()).unwrap(),
+            children: u64::try_from(runners(data).len()).unwrap(),
+            files: files(data),
+            store: std::fs::metadata(data.join("store/data.mdb")).map_or(0, |file| file.len()),
+            accepted: u64::try_from(shared.accepted.lock().unwrap().len()).unwrap(),
+        };
+        shared.samples.lock().unwrap().push(sample);
+    }
+}
+
+/// Kilobytes that are a process's own, and its threads.
+fn of_process(pid: u32) -> Option<(u64, u64)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| -> Option<u64> {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some((field("RssAnon:")?, field("Threads:")?))
+}
+
+/// Files but the store, backups, and what is kept because somebody may ask for it: files that came and that were sent.
+fn files(data: &Path) -> u64 {
+    let mut ahead: Vec<PathBuf> =
+        vec![data.join("sessions"), data.join("groups"), data.join("homes"), data.join("run")];
+    let mut count = 0;
+    while let Some(dir) = ahead.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            match is_dir {
+                true if entry.file_name() == "kept" => {}
+                true => ahead.push(entry.path()),
+                false => count += 1,
+            }
+        }
+    }
+    count
+}
+
+/// One number of a sample.
+type Of = fn(&Sample) -> u64;
+
+/// Compares the first third of a run with the last one. What a daemon has at its start is in both of them, as it is started
+/// again all the time; bounds are so wide that only what adds up with the load can break them.
+fn flat(samples: &[Sample]) {
+    let third = samples.len() / 3;
+    assert!(third > 2, "too few looks: {samples:?}");
+    let (first, last) = (&samples[..third], &samples[samples.len() - third..]);
+    let middle = |samples: &[Sample], of: Of| {
+        let mut values: Vec<u64> = samples.iter().map(of).collect();
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
+    // What is compared, how much more is nothing to speak of, and why.
+    let bounds: [(&str, Of, u64); 5] = [
+        // Caches of pages and lists of the allocator settle within the first minutes.
+        ("kilobytes of memory", |sample| sample.memory, 24 << 10),
+        // A connection for every command that runs at that moment.
+        ("descriptors", |sample| sample.descriptors, 24),
+        // Threads that wait for agents and for files.
+        ("threads", |sample| sample.threads, 24),
+        // One for each session that is awake.
+        ("processes of agents", |sample| sample.children, 8),
+        // Messages that wait at that moment, with their files.
+        ("files", |sample| sample.files, 400),
+    ];
+    for (what, of, more) in bounds {
+        let (before, after) = (middle(first, of), middle(last, of));
+        eprintln!("soak: {what}: {before}, then {after}");
+        assert!(after <= before + before / 2 + more, "{what} grew from {before} to {after}");
+    }
+    // What was said is kept, and so is what became of it: some kilobytes for a message with all its rows and their indexes,
+    // and the pages that a backup or a check kept from being used again meanwhile.
+    let (begin, end) = (samples[0], samples[samples.len() - 1]);
+    let (grown, messages) = (end.store.saturating_sub(begin.store), end.accepted - begin.accepted);
+    eprintln!("soak: the store grew by {grown} bytes with {messages} messages");
+    assert!(grown <= (8 << 20) + messages * (16 << 10), "the store grew by {grown} bytes with {messages} messages");
+}
