@@ -150,7 +150,7 @@ enum Command {
     /// List, show, make and change what agents do by the clock
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
-    /// Sessions of the current directory: begin, continue, fork, list and remove them
+    /// Begin, continue, fork, list and remove sessions of the current directory
     Session(Box<session::SessionArgs>),
     /// Show, list and adopt workspaces: the directories whose sessions are kept apart
     Workspace(workspace::WorkspaceArgs),
@@ -184,7 +184,7 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Make the store's file as small as what it holds; the daemon must not run
     Compact,
-    /// The store as JSON lines
+    /// Write the store as JSON lines, and make one of them
     #[command(subcommand)]
     Store(store::StoreCommand),
     /// Show when a cron expression runs; needs no data directory

@@ -1,6 +1,6 @@
 //! `hearth doctor --self-test`: a hostile agent in the runtime in use tries the list of attacks, and what came of each.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::out::{self, Tone};
 use super::{Done, Failure, status};
@@ -29,7 +29,8 @@ struct AttackJson {
     tries: &'static str,
     holds: &'static str,
     /// `held`, `not_held`, `not_tried` or `not_promised`.
-    result: &'static str,
+    #[serde(serialize_with = "as_word")]
+    result: Verdict,
     detail: String,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn self_test(paths: &Paths) -> Result<SelfTest, Failure> {
             about: attack.about,
             tries: attack.tries,
             holds: attack.holds,
-            result: word(result).0,
+            result,
             detail,
         }
     };
@@ -55,7 +56,7 @@ pub(super) fn self_test(paths: &Paths) -> Result<SelfTest, Failure> {
 impl SelfTest {
     /// Attacks that succeeded.
     pub(super) fn broken(&self) -> usize {
-        self.attacks.iter().filter(|attack| attack.result == word(Verdict::NotHeld).0).count()
+        self.attacks.iter().filter(|attack| attack.result == Verdict::NotHeld).count()
     }
 
     /// For people: each attack with what came of it, and details of what is not as it should be.
@@ -68,7 +69,7 @@ impl SelfTest {
                 heading = attack.about;
                 out::line(heading)?;
             }
-            let (tone, shown) = tone(attack.result);
+            let (tone, shown) = shown(attack.result);
             out::toned(tone, &format!("{shown:12}"), &format!(" {:20} it {}", attack.attack, attack.tries))?;
             if tone != Tone::Good {
                 out::line(&format!("{:13}{}", "", attack.detail))?;
@@ -79,25 +80,24 @@ impl SelfTest {
     }
 }
 
-/// For programs and for people.
-const fn word(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
-        Verdict::Held => ("held", "held"),
-        Verdict::NotHeld => ("not_held", "NOT HELD"),
-        Verdict::NotTried => ("not_tried", "not tried"),
-        Verdict::NotPromised => ("not_promised", "not promised"),
-    }
+/// For programs.
+fn as_word<S: Serializer>(verdict: &Verdict, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match verdict {
+        Verdict::Held => "held",
+        Verdict::NotHeld => "not_held",
+        Verdict::NotTried => "not_tried",
+        Verdict::NotPromised => "not_promised",
+    })
 }
 
-fn tone(result: &str) -> (Tone, &'static str) {
-    let all = [
-        (Verdict::Held, Tone::Good),
-        (Verdict::NotTried, Tone::Warning),
-        (Verdict::NotPromised, Tone::Warning),
-        (Verdict::NotHeld, Tone::Bad),
-    ];
-    let known = all.into_iter().find(|(verdict, _)| word(*verdict).0 == result);
-    known.map_or((Tone::Bad, "NOT HELD"), |(verdict, tone)| (tone, word(verdict).1))
+/// For people.
+const fn shown(verdict: Verdict) -> (Tone, &'static str) {
+    match verdict {
+        Verdict::Held => (Tone::Good, "held"),
+        Verdict::NotHeld => (Tone::Bad, "NOT HELD"),
+        Verdict::NotTried => (Tone::Warning, "not tried"),
+        Verdict::NotPromised => (Tone::Warning, "not promised"),
+    }
 }
 
 /// Where there is no store, what holds without one.

@@ -191,14 +191,14 @@ impl Engine {
         let mut applied = apply(&cx, txn, &one.input)?;
         applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
         applied.fires = cx.fires.into_inner();
-        let refused = applied.reply.is_refusal();
         if one.dry_run {
             applied.effects.clear();
         }
-        if refused || one.dry_run {
+        if one.dry_run || applied.reply.is_refusal() {
             applied.fires.clear();
+            return Err(Undo::Answered(Box::new(applied)));
         }
-        if refused || one.dry_run { Err(Undo::Answered(Box::new(applied))) } else { Ok(applied) }
+        Ok(applied)
     }
 
     fn no_room(&self) -> Result<Option<String>, state::Error> {

@@ -93,7 +93,7 @@ pub enum Exit {
     Unknown,
 }
 
-/// Where an incarnation is. The order is the only one there is (invariant 4).
+/// Where an incarnation is. It goes through these in their order and never back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Its start was asked for.

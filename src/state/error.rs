@@ -229,12 +229,6 @@ impl Error {
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::TooNew { .. } | Self::Missing { .. } | Self::Exists { .. })
     }
-
-    /// Whether the state of the store is unknown: stop, a restart recovers.
-    #[must_use]
-    pub const fn is_fatal(&self) -> bool {
-        matches!(self, Self::Lmdb { .. } | Self::Broken { .. } | Self::Torn { .. })
-    }
 }
 
 /// Disk or quota.

@@ -352,7 +352,7 @@ impl Store {
     ///
     /// # Errors
     /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
-    /// again one by one; after [`Error::is_fatal`] the process stops.
+    /// again one by one; after any other the state of the store is unknown, and the process stops.
     pub fn write_batch<I, T, E>(
         &self,
         inputs: &[I],

@@ -194,16 +194,6 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         Ok((value, said))
     }
 
-    /// Makes a row from what it is now, if there is one; returns it.
-    ///
-    /// # Errors
-    /// As [`Self::get`] and [`Self::put`].
-    pub fn upsert(&self, txn: &mut Write<'_>, key: &K, make: impl FnOnce(Option<V>) -> V) -> Result<V> {
-        let value = make(self.get(txn, key)?);
-        self.replace(txn, key, &value)?;
-        Ok(value)
-    }
-
     /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
     pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         self.changes(txn);
@@ -333,21 +323,6 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
             self.decode(key, value)
         };
         rows.take(limit).map(read).collect()
-    }
-
-    /// At most `limit` rows whose keys begin with a prefix and come after a key: the next slice of a long walk.
-    ///
-    /// # Errors
-    /// As for [`Self::get`].
-    pub fn collect_after(
-        &self,
-        txn: &Read<'_>,
-        prefix: &impl Prefix<K>,
-        after: &K,
-        limit: usize,
-    ) -> Result<Vec<(K, V)>> {
-        let (_, end) = prefix_range(prefix);
-        self.entries(txn, &(Bound::Excluded(after.to_bytes()), end))?.take(limit).collect()
     }
 
     /// First key after a key; its row is not decoded.

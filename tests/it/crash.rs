@@ -203,17 +203,9 @@ impl Cell {
     fn is_over(&self, shown: &Shown) -> bool {
         let ended = |state: &Value| state.get("Completed").or(state.get("Failed")).is_some();
         let states = self.host.states();
-        let live: BTreeSet<String> = self.to_be_shown().into_keys().collect();
+        let live: BTreeSet<String> = to_be_shown(&self.host).into_keys().collect();
         let shown: BTreeSet<String> = shown.lock().unwrap().keys().cloned().collect();
         states.iter().all(ended) && live.is_subset(&shown)
-    }
-
-    /// Id and text of everything that is not given up.
-    fn to_be_shown(&self) -> BTreeMap<String, String> {
-        let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let rows = self.host.rows("outbound").into_iter().filter(sent);
-        rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
     }
 
     fn judge(&self, shown: &BTreeMap<String, String>) {
@@ -225,7 +217,7 @@ impl Cell {
         for state in self.host.states() {
             assert!(state.get("Completed").is_some(), "{state}");
         }
-        let stored = self.to_be_shown();
+        let stored = to_be_shown(&self.host);
         assert_eq!(&stored, shown, "what is stored and what was shown");
         let mut answered = answers(&stored);
         answered.sort_unstable();
@@ -264,6 +256,21 @@ fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
 
 /// Steps after which a turn that was worked on is lost.
 const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];
+
+/// Id and text of everything for the terminal that is not given up.
+pub(crate) fn to_be_shown(host: &Host) -> BTreeMap<String, String> {
+    let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
+    let here = |row: &Value| row["value"]["address"]["channel"] == "terminal";
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let rows = host.rows("outbound").into_iter().filter(sent).filter(here);
+    rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
+}
+
+/// Whether a message asks for nothing any more.
+pub(crate) fn is_over(row: &Value) -> bool {
+    let state = &row["value"]["state"];
+    row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
+}
 
 pub(crate) fn terminal_event(id: &str) -> Value {
     let mut event = event(id, id);

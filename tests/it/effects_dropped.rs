@@ -1,7 +1,7 @@
 //! Effects are hints: with every effect of every input except start and sweep lost for ever, all work still completes.
 //!
 //! A workload by chance: messages, agents that answer, dawdle, die and lie idle, channels that fail, daemons that start
-//! again. Its seed is printed; `SIM_SEED` repeats it.
+//! again. Its seed is printed; `HEARTH_SEED` repeats it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -314,7 +314,7 @@ fn flaky(seed: u64) -> impl FnMut(&hearth::model::delivery::Delivery) -> Option<
 
 #[expect(clippy::print_stdout, reason = "a test that fails shows its seed")]
 fn run(seed: u64) {
-    println!("SIM_SEED={seed}");
+    println!("HEARTH_SEED={seed}");
     let mut sim = Sim::new(seed);
     for step in 0..100 {
         if step == 75 {
@@ -342,7 +342,7 @@ fn run(seed: u64) {
 #[test]
 fn all_work_completes_by_sweeps_alone() {
     #[expect(clippy::disallowed_methods, reason = "a test is told its seed by the environment")]
-    match std::env::var("SIM_SEED") {
+    match std::env::var("HEARTH_SEED") {
         Ok(seed) => run(seed.parse().unwrap()),
         Err(_) => (1..=2).for_each(run),
     }

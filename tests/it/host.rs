@@ -239,6 +239,31 @@ engage = "pattern"
 pattern = "."
 "#;
 
+/// An agent that echoes. Everybody may write to it at the terminal; whoever writes in the room has to be let in.
+pub(crate) const HOUSE: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+provider = "echo"
+[[chats]]
+channel = "terminal"
+platform_id = "main"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+[[chats]]
+channel = "telegram"
+platform_id = "room"
+group = true
+unknown_senders = "request_approval"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
 /// An inbound event of the chat `telegram/123`.
 pub(crate) fn event(id: &str, text: &str) -> Value {
     json!({

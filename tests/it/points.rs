@@ -15,8 +15,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::crash::{Shown, copy_store, terminal_event, watch};
-use crate::host::{Host, Running, wait_for};
+use crate::crash::{Shown, copy_store, is_over, terminal_event, to_be_shown, watch};
+use crate::host::{HOUSE, Host, Running, wait_for};
 use crate::raw::Raw;
 
 /// Conversations at once: they wait more than they work.
@@ -73,36 +73,11 @@ fn passed(notes: &Path) -> Vec<String> {
     std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Everybody may write to the terminal; whoever writes to the room has to be let in. A task is due.
-const CONFIGURATION: &str = r#"
-schema = 1
-[[agents]]
-folder = "main"
-provider = "echo"
-[[chats]]
-channel = "terminal"
-platform_id = "main"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-[[chats]]
-channel = "telegram"
-platform_id = "room"
-group = true
-unknown_senders = "request_approval"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-"#;
-
 /// What every conversation begins with.
 fn origin() -> Host {
     let host = Host::new();
     let uid = rustix::process::geteuid().as_raw();
-    host.apply(&format!("{CONFIGURATION}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
+    host.apply(&format!("{HOUSE}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
     host.done(&["tasks", "add", "main", "water the plants", "--every", "1h", "--chat", "terminal/main"], b"");
     host.done(&["tasks", "run", "ta1"], b"");
     let desk = host.path("desk");
@@ -263,7 +238,7 @@ impl Conversation {
                     self.host.run(&["questions", "answer", id, "Yes"], b"");
                 }
             }
-            let live: BTreeSet<String> = self.to_be_shown().into_keys().collect();
+            let live: BTreeSet<String> = to_be_shown(&self.host).into_keys().collect();
             let shown: BTreeSet<String> = shown.lock().unwrap().keys().cloned().collect();
             let over = self.host.rows("messages").iter().all(is_over) && live.is_subset(&shown);
             (over && self.host.rows("messages").len() >= 4).then_some(())
@@ -289,15 +264,6 @@ impl Conversation {
         assert!(ended.signal == Some(9) || ended.code == Some(0), "{ended:#?}");
     }
 
-    /// Id and text of everything for the terminal that is not given up.
-    fn to_be_shown(&self) -> BTreeMap<String, String> {
-        let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
-        let here = |row: &Value| row["value"]["address"]["channel"] == "terminal";
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let rows = self.host.rows("outbound").into_iter().filter(sent).filter(here);
-        rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
-    }
-
     fn judge(&self, shown: &BTreeMap<String, String>) {
         for row in self.host.rows("messages") {
             let state = &row["value"]["state"];
@@ -312,7 +278,7 @@ impl Conversation {
             assert_eq!(count, 1, "{text}: {said:#?}");
         }
         assert_eq!(said.iter().filter(|said| *said == "a.txt").count(), 1, "{said:#?}");
-        for (id, text) in self.to_be_shown() {
+        for (id, text) in to_be_shown(&self.host) {
             assert_eq!(shown.get(&id), Some(&text), "what is stored and what was shown");
         }
         let mut command = self.host.command(&["session", "show", "work", "--json"]);
@@ -329,12 +295,6 @@ impl Conversation {
         left.retain(|path| !path.starts_with(self.host.data().join("files")));
         assert!(left.is_empty(), "left over: {left:#?}");
     }
-}
-
-/// Whether a message asks for nothing any more.
-fn is_over(row: &Value) -> bool {
-    let state = &row["value"]["state"];
-    row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
 }
 
 /// Something that the agent asks, and waits for.

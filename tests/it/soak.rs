@@ -12,36 +12,11 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::crash::{Shown, terminal_event, watch};
-use crate::host::{Host, Running, event, wait_for};
+use crate::crash::{Shown, is_over, terminal_event, to_be_shown, watch};
+use crate::host::{HOUSE, Host, Running, event, wait_for};
 use crate::raw::Raw;
 
 const SECONDS: u64 = 20;
-
-/// One agent that echoes at a terminal, in a chat that nothing is delivered to, and to strangers that are let in.
-const CONFIGURATION: &str = r#"
-schema = 1
-[[agents]]
-folder = "main"
-provider = "echo"
-[[chats]]
-channel = "terminal"
-platform_id = "main"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-[[chats]]
-channel = "telegram"
-platform_id = "123"
-group = true
-unknown_senders = "request_approval"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-"#;
 
 /// Numbers that look random.
 struct Dice(u64);
@@ -55,7 +30,7 @@ impl Dice {
     }
 }
 
-/// What is looked at once a second.
+/// What is looked at twice a second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     /// Kilobytes of the daemon's own memory.
@@ -105,7 +80,7 @@ fn nothing_grows_and_nothing_is_lost_under_load() {
     let mut host = Host::new();
     let uid = rustix::process::geteuid().as_raw();
     host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
-    host.apply(&format!("{CONFIGURATION}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
+    host.apply(&format!("{HOUSE}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
     host.done(&["tasks", "add", "main", "water the plants", "--every", "24h", "--chat", "terminal/main"], b"");
     let shared = Shared::default();
     let data = host.data();
@@ -146,6 +121,7 @@ fn talk(data: &Path, shared: &Shared, talker: u64, mut dice: Dice) {
             _ => {}
         }
         if stranger {
+            event["platformId"] = "room".into();
             event["message"]["content"]["senderId"] = (id.clone() + "x").into();
             event["message"]["isMention"] = true.into();
         }
@@ -263,27 +239,14 @@ fn settle(host: &mut Host, shared: &Shared) {
         approve(host);
         host.rows("held").is_empty().then_some(())
     });
-    let over = |row: &Value| {
-        let state = &row["value"]["state"];
-        row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
-    };
     let mut quiet = 0;
     wait_for("everything to be over and shown", || {
         let said = shared.shown.lock().unwrap().len();
-        let wanted = shown_in_the_end(host).len();
-        let done = host.rows("messages").iter().all(over) && said >= wanted;
+        let wanted = to_be_shown(host).len();
+        let done = host.rows("messages").iter().all(is_over) && said >= wanted;
         quiet = if done { quiet + 1 } else { 0 };
         (quiet > 20).then_some(())
     });
-}
-
-/// Id and text of everything for the terminal that is not given up.
-fn shown_in_the_end(host: &Host) -> BTreeMap<String, String> {
-    let rows = host.rows("outbound").into_iter().filter(|row| {
-        row["value"]["state"].get("Abandoned").is_none() && row["value"]["address"]["channel"] == "terminal"
-    });
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
 }
 
 /// Everything that was accepted was answered once; the store agrees with itself and nothing runs any more.
@@ -304,13 +267,13 @@ fn account(host: &Host, shared: &Shared) {
         accepted.iter().filter(|id| answers.get(*id) != Some(&1)).map(|id| (id, answers.get(id))).collect();
     assert!(wrong.is_empty(), "of {} messages these were not answered once: {wrong:?}", accepted.len());
     let shown = shared.shown.lock().unwrap();
-    for (id, text) in shown_in_the_end(host) {
+    for (id, text) in to_be_shown(host) {
         assert_eq!(shown.get(&id), Some(&text), "what is stored and what was shown");
     }
     host.check();
 }
 
-/// Looks once a second until it is over.
+/// Looks twice a second until it is over.
 fn measure(data: &Path, shared: &Shared) {
     while !shared.is_over() {
         std::thread::sleep(Duration::from_millis(500));

@@ -1,4 +1,5 @@
-//! The socket that a webhook channel listens on: a bounded number of callers, none of which may dawdle.
+//! The socket that a webhook channel listens on, and whatever else answers over HTTP: a bounded number of callers, none of
+//! which may dawdle.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -104,5 +105,42 @@ impl AsyncWrite for Caller {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// A caller who stays, and what the host has of it.
+    async fn called() -> (TcpStream, Caller) {
+        let mut entrance = Entrance::open(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let stays = TcpStream::connect(entrance.address().unwrap()).await.unwrap();
+        (stays, Listener::accept(&mut entrance).await.0)
+    }
+
+    fn over() -> Pin<Box<Sleep>> {
+        Box::pin(tokio::time::sleep(Duration::ZERO))
+    }
+
+    #[tokio::test]
+    async fn whoever_dawdles_is_cut_off() {
+        let (mut stays, mut caller) = called().await;
+        stays.write_all(b"POST").await.unwrap();
+        caller.patience = over();
+        let read = caller.read_u8().await;
+        assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::TimedOut, "although there is something to read");
+    }
+
+    #[tokio::test]
+    async fn an_answer_gives_time_for_the_next_request() {
+        let (mut stays, mut caller) = called().await;
+        stays.write_all(b"POST").await.unwrap();
+        caller.patience = over();
+        caller.write_all(b"HTTP").await.unwrap();
+        assert_eq!(caller.read_u8().await.unwrap(), b'P');
+        assert!(caller.patience.deadline() > tokio::time::Instant::now() + PATIENCE / 2);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! After every step the store is sound, nothing that was decided is decided again, nobody is let in without a press of
 //! somebody who may, and every event is somewhere: with an agent, waiting, or among what was dropped. The seed is
-//! printed; `SIM_SEED` repeats it.
+//! printed; `HEARTH_SEED` repeats it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,7 +248,7 @@ impl Sim {
 
 #[expect(clippy::print_stdout, reason = "a test that fails shows its seed")]
 fn run(seed: u64) {
-    println!("SIM_SEED={seed}");
+    println!("HEARTH_SEED={seed}");
     let mut sim = Sim::new(seed);
     for _ in 0..150 {
         sim.step();
@@ -275,7 +275,7 @@ fn run(seed: u64) {
 #[test]
 fn whatever_happens_nothing_is_lost_and_nobody_decides_who_may_not() {
     #[expect(clippy::disallowed_methods, reason = "a test is told its seed by the environment")]
-    match std::env::var("SIM_SEED") {
+    match std::env::var("HEARTH_SEED") {
         Ok(seed) => run(seed.parse().unwrap()),
         Err(_) => (1..=2).for_each(run),
     }

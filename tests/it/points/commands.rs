@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CONFIGURATION, left_over, passed, pick};
-use crate::host::Host;
+use super::{left_over, passed, pick};
+use crate::host::{HOUSE, Host};
 
 /// Commands at once: they work more than they wait.
 const THREADS: usize = 3;
@@ -29,7 +29,7 @@ const CASES: [Case; 10] = [
         name: "apply, the first time",
         before: |_| {},
         arguments: |_| words(&["apply", "-"]),
-        input: CONFIGURATION,
+        input: HOUSE,
         result: "data",
     },
     Case { name: "apply", before: talked, arguments: |_| words(&["apply", "-"]), input: MORE, result: "data" },
@@ -104,7 +104,7 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// A store with a message that waits.
 fn talked(host: &Host) {
-    host.apply(&format!("{CONFIGURATION}{}", crate::host::CHAT));
+    host.apply(&format!("{HOUSE}{}", crate::host::CHAT));
     host.inject("m1", "hello");
 }
 

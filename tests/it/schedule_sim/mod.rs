@@ -1,7 +1,8 @@
 //! Schedules by chance: zones, tasks, crashes, suspends and wrong clocks, over years, with every slot accounted for.
 //!
 //! After every step there is one future occurrence of each active series, the one that the oracle names, and the store is
-//! sound. At the end every slot ran once, or was skipped with a reason. The seed is printed; `SIM_SEED=3` repeats it, `SIM_SEED=1-12` runs more of them.
+//! sound. At the end every slot ran once, or was skipped with a reason. The seed is printed; `HEARTH_SEED=3` repeats it,
+//! `HEARTH_SEED=1-12` runs more of them.
 
 use std::collections::BTreeSet;
 
@@ -244,7 +245,7 @@ impl Sim {
 
 #[expect(clippy::print_stdout, reason = "a test that fails shows its seed")]
 fn run(seed: u64, years: i64, check_every: u64) {
-    println!("SIM_SEED={seed}");
+    println!("HEARTH_SEED={seed}");
     let mut sim = Sim::new(seed, years, check_every);
     let end = sim.now() + years * 366 * DAY;
     while sim.now() < end {
@@ -256,7 +257,7 @@ fn run(seed: u64, years: i64, check_every: u64) {
 }
 
 fn seeds(default: &str, years: i64, check_every: u64) {
-    let seeds = std::env::var("SIM_SEED").unwrap_or_else(|_| default.to_owned());
+    let seeds = std::env::var("HEARTH_SEED").unwrap_or_else(|_| default.to_owned());
     let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
     for seed in first.parse().unwrap()..=last.parse().unwrap() {
         run(seed, years, check_every);

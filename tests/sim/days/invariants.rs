@@ -1,5 +1,5 @@
-//! What has to hold after every step: the twelve promises, each a function. Those that cost little look at what changed
-//! and are asked after every step; the whole store is gone over from time to time and after deaths.
+//! What has to hold after every step: the promises of the README, a function each or two. Those that cost little look at
+//! what changed and are asked after every step; the whole store is gone over from time to time and after deaths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,8 +83,8 @@ impl Sim {
         }
     }
 
-    /// Promises 1 and 12: What a platform was told to be taken is in the store, through deaths, cut power and full maps: what it
-    /// became, where it waits, or why it was refused.
+    /// What a platform was told to be taken is in the store, through deaths, cut power and full maps: what it became, where
+    /// it waits, or why it was refused.
     fn what_was_acknowledged_is_stored(&mut self, all: bool) {
         let from = if all { self.events.len().saturating_sub(200) } else { self.memory.found };
         let now = self.world.now().wall.millis();
@@ -101,7 +101,7 @@ impl Sim {
         self.memory.found = self.events.len();
     }
 
-    /// Promise 2: A message that was accepted is pending, claimed by the incarnation that lives, or over for good; and over
+    /// A message that was accepted is pending, claimed by the incarnation that lives, or over for good; and over
     /// includes a reason.
     fn every_message_is_in_one_state(&mut self, all: bool) {
         let next = self.memory.newest.map_or(MessageId::new(0), |id| MessageId::new(id.number() + 1));
@@ -164,7 +164,7 @@ impl Sim {
         assert!(told, "{id} failed and nobody was told: {message:?}");
     }
 
-    /// Promise 4: What runs is what the store says that lives, and numbers only grow.
+    /// What runs is what the store says that lives, and numbers only grow.
     fn one_incarnation_lives(&mut self) {
         let live: Vec<(SessionId, u32)> = self.world.read(|db, txn| db.live.iter(txn)?.collect());
         let live: BTreeMap<SessionId, u32> = live.into_iter().collect();
@@ -177,7 +177,7 @@ impl Sim {
         }
     }
 
-    /// Promise 5: A decision is made once, and with it everything that follows: nothing waits for it any more, and who was
+    /// A decision is made once, and with it everything that follows: nothing waits for it any more, and who was
     /// approved is a member.
     fn decisions_are_whole(&mut self) {
         let newest = self.memory.decided.last_key_value().map_or(1, |(id, _)| id.number().saturating_sub(40));
@@ -204,14 +204,14 @@ impl Sim {
         }
     }
 
-    /// Promise 6: An attempt is in the store before the network hears of it.
+    /// An attempt is in the store before the network hears of it.
     pub(super) fn an_attempt_is_committed(&self, effect: &Effect) {
         let Effect::Deliver(delivery) = effect else { return };
         let row = self.world.outbound(delivery.id);
         assert!(row.attempts > 0, "{} goes out and no attempt is noted: {:?}", delivery.id, row.state);
     }
 
-    /// Promise 6: What may be a repetition is marked on networks that cannot tell; what was delivered was seen; what an
+    /// What may be a repetition is marked on networks that cannot tell; what was delivered was seen; what an
     /// incarnation that is gone seems to say goes nowhere.
     fn nothing_is_shown_twice_unmarked(&mut self) {
         assert_eq!(self.platform.borrow().broken, Vec::<String>::new());
@@ -226,20 +226,20 @@ impl Sim {
         }
     }
 
-    /// Promise 8: Every index says what its rows say; 7 is part of that: a series has one row among those that are due.
+    /// Every index says what its rows say: a series has one row among those that are due, too.
     fn indexes_agree(&self) {
         let violations = self.world.violations();
         assert!(violations.is_empty(), "{}", violations.join("\n"));
     }
 
-    /// Promise 9: The store stays the one that it was, in the format that it had.
+    /// The store stays the one that it was, in the format that it had.
     fn a_store_is_only_its_own(&self) {
         let meta: Meta = self.world.read(|db, txn| db.meta.require(txn, &()));
         assert_eq!((meta.format, meta.install), (self.memory.meta.format, self.memory.meta.install));
         assert!(meta.runs >= self.memory.meta.runs);
     }
 
-    /// Promise 10: Members were let in by the operator or by somebody who may.
+    /// Members were let in by the operator or by somebody who may.
     fn nobody_is_let_in(&self) {
         let members: Vec<_> = self.world.read(|db, txn| db.members.iter(txn)?.collect());
         for ((agent, ..), row) in members {
@@ -249,7 +249,7 @@ impl Sim {
         }
     }
 
-    /// Promise 10: In chats of known people, agents hear nobody else.
+    /// In chats of known people, agents hear nobody else.
     fn nobody_strange_is_heard(&self, id: MessageId, message: &Message) {
         let body = self.world.read(|db, txn| db.bodies.get(txn, &message.body));
         let Some(body) = body else { return };

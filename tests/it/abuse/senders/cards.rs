@@ -1,0 +1,70 @@
+//! Presses of buttons by which nobody may decide.
+
+use serde_json::{Value, json};
+
+use super::ground::Ground;
+use crate::host::wait_for;
+
+pub(super) fn foreign_press(ground: &mut Ground) {
+    let buttons = ground.card();
+    for by in [9, 66, 0, -1, 123] {
+        for button in &buttons {
+            ground.press(by, button);
+        }
+    }
+    ground.is_undecided();
+}
+
+pub(super) fn invented_press(ground: &mut Ground) {
+    let buttons = ground.card();
+    let real = buttons[0].as_str().unwrap();
+    let (head, last) = real.rsplit_once('.').unwrap();
+    let (matter, nonce) = head.split_once('.').unwrap_or((head, ""));
+    let flipped: String = nonce.chars().map(|c| if c == '0' { '1' } else { '0' }).collect();
+    let invented = [
+        format!("{matter}.{flipped}.{last}"),
+        format!("{matter}..{last}"),
+        format!("ap999.{nonce}.{last}"),
+        format!("qu1.{nonce}.{last}"),
+        format!("{head}.99"),
+        format!("{real}{real}"),
+        "\u{0}".to_owned(),
+        String::new(),
+        "x".repeat(10_000),
+    ];
+    for button in invented {
+        // What is no button at all may get no answer; a good one after it does.
+        let update = json!({"callback_query": {
+            "id": "cqx", "from": {"id": 1, "is_bot": false, "first_name": "Boss"}, "chat_instance": "1", "data": button,
+            "message": {"message_id": 100, "date": 1, "text": "Allow?", "chat": {"id": 1, "type": "private"}},
+        }});
+        ground.telegram.happens(update);
+    }
+    wait_for("all of them to be seen", || ground.telegram.unconfirmed().is_empty().then_some(()));
+    ground.is_undecided();
+}
+
+pub(super) fn replayed_press(ground: &mut Ground) {
+    let buttons = ground.card();
+    ground.press(1, buttons.last().unwrap());
+    let decided = ground.approvals();
+    assert_ne!(decided, [json!("Pending")]);
+    let members = ground.host.rows("members");
+    for button in &buttons {
+        ground.press(1, button);
+    }
+    assert_eq!((ground.approvals(), ground.host.rows("members")), (decided, members));
+}
+
+pub(super) fn old_press(ground: &mut Ground) {
+    let buttons = ground.card();
+    // The question is over by another way.
+    ground.host.done(&["agents", "remove", "main"], b"");
+    wait_for("the question to be over", || (ground.approvals() != [json!("Pending")]).then_some(()));
+    let before = ground.approvals();
+    for button in &buttons {
+        ground.press(1, button);
+    }
+    assert_eq!(ground.approvals(), before);
+    assert_eq!(ground.host.rows("members"), Vec::<Value>::new());
+}

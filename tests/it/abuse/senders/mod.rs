@@ -1,0 +1,65 @@
+//! The half of the list that senders try, through a webhook, Telegram and the socket of a real daemon.
+
+mod cards;
+mod entrances;
+mod ground;
+mod identity;
+mod texts;
+
+use hearth::model::attack::ATTACKS;
+
+use self::ground::Ground;
+
+/// An attack by its name, and what makes it; it panics if the attack succeeds.
+type Case = (&'static str, fn(&mut Ground));
+
+const CASES: &[Case] = &[
+    ("name", identity::name),
+    ("namespace", identity::namespace),
+    ("agent-namespace", identity::agent_namespace),
+    ("other-channel", identity::other_channel),
+    ("commands", identity::commands),
+    ("foreign-press", cards::foreign_press),
+    ("invented-press", cards::invented_press),
+    ("replayed-press", cards::replayed_press),
+    ("old-press", cards::old_press),
+    ("element", texts::element),
+    ("control", texts::control),
+    ("attachment-name", texts::attachment_name),
+    ("huge-text", texts::huge_text),
+    ("mention-flood", texts::mention_flood),
+    ("nested", texts::nested),
+    ("again", entrances::again),
+    ("same-id", entrances::same_id),
+    ("unsigned", entrances::unsigned),
+    ("old-stamp", entrances::old_stamp),
+    ("changed-body", entrances::changed_body),
+    ("slow", entrances::slow),
+    ("no-token", entrances::no_token),
+    ("endless-line", entrances::endless_line),
+];
+
+#[test]
+fn every_attack_of_the_list_has_its_case() {
+    let listed: Vec<&str> = ATTACKS.iter().filter(|attack| !attack.is_by_agent()).map(|attack| attack.name).collect();
+    let cases: Vec<&str> = CASES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(cases, listed);
+}
+
+/// Each on ground of its own; all that succeed are told.
+#[test]
+fn none_of_them_succeeds() {
+    let failed: Vec<&str> = CASES
+        .iter()
+        .filter(|(_, case)| {
+            let tried = std::panic::catch_unwind(|| {
+                let mut ground = Ground::new();
+                case(&mut ground);
+                ground.host.check();
+            });
+            tried.is_err()
+        })
+        .map(|(name, _)| *name)
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
