@@ -2,13 +2,15 @@
 
 use std::io::Read;
 use std::process::{Child, ExitStatus};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Most bytes that are read of what a program says, in either way.
 pub const ANSWER_MAX: usize = 256 << 10;
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Least time for reading the rest of what a program said that has ended.
+const REST: Duration = Duration::from_secs(1);
 
 /// How a program ended, and what it said.
 #[derive(Debug)]
@@ -21,7 +23,8 @@ pub struct Answer {
     pub err: Vec<u8>,
 }
 
-/// Waits for a program that was started. One that takes longer than `patience` is killed, and has said nothing.
+/// Waits for a program that was started. One that takes longer than `patience` is killed, and has said nothing; so has one
+/// that ended in time and left its pipes to others that go on.
 #[must_use]
 pub fn answer(mut child: Child, patience: Duration) -> Option<Answer> {
     let out = child.stdout.take().map(read);
@@ -42,21 +45,27 @@ pub fn answer(mut child: Child, patience: Duration) -> Option<Answer> {
         drop(child.wait());
         return None;
     };
-    Some(Answer { ended, out: said(out)?, err: said(err)? })
+    // What was said before the end is there in no time.
+    let left = patience.saturating_sub(waited).max(REST);
+    Some(Answer { ended, out: said(out, left)?, err: said(err, left)? })
 }
 
 /// Reads beside the program, which would stop at a full pipe.
-fn read(pipe: impl Read + Send + 'static) -> JoinHandle<std::io::Result<Vec<u8>>> {
+fn read(pipe: impl Read + Send + 'static) -> Receiver<std::io::Result<Vec<u8>>> {
+    let (done, reading) = channel();
     std::thread::spawn(move || {
         let mut said = Vec::new();
         // Whoever says more is cut off: its pipe closes.
-        pipe.take(ANSWER_MAX as u64).read_to_end(&mut said).map(|_| said)
-    })
+        let read = pipe.take(ANSWER_MAX as u64).read_to_end(&mut said).map(|_| said);
+        // Nobody waits any more for what comes too late.
+        done.send(read).ok();
+    });
+    reading
 }
 
-fn said(reading: Option<JoinHandle<std::io::Result<Vec<u8>>>>) -> Option<Vec<u8>> {
+fn said(reading: Option<Receiver<std::io::Result<Vec<u8>>>>, patience: Duration) -> Option<Vec<u8>> {
     match reading {
-        Some(reading) => reading.join().ok()?.ok(),
+        Some(reading) => reading.recv_timeout(patience).ok()?.ok(),
         None => Some(Vec::new()),
     }
 }

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use super::notice::Told;
 use super::{Cx, Result, ingest, journal, lifecycle, messages, notice, readable, remove, sessions};
 use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
 use crate::model::hold_off::HoldOff;
-use crate::model::id::{AgentId, MessageId, OutboundId, SessionId};
+use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::StopReason;
 use crate::model::journal::Event;
 use crate::model::mailbox::{Again, Failure};
@@ -53,7 +54,7 @@ pub(super) fn turn_failed(
         }
     }
     let why = turn.failure.error.as_str();
-    let mut work = Work { why, told: Vec::new() };
+    let mut work = Work::new(why);
     let hold_off = match turn.failure.again {
         Again::Wait(after) => Some(hold_off(cx, txn, row.agent, (after, why))?),
         Again::Later | Again::Never => None,
@@ -102,7 +103,7 @@ pub(super) fn put_off_all(
     hold_off: &HoldOff,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    Work { why: &hold_off.why, told: Vec::new() }.put_off_all(cx, txn, (session, hold_off), effects)
+    Work::new(&hold_off.why).put_off_all(cx, txn, (session, hold_off), effects)
 }
 
 /// Ends that agents are held off, and the backoffs of what waits for them: somebody changed something.
@@ -141,10 +142,17 @@ fn hold_off(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, (after, why): (Opt
 /// Messages that wait or are given up together: who was told already is not told again.
 struct Work<'a> {
     why: &'a str,
-    told: Vec<(Option<Address>, bool, Option<OutboundId>)>,
+    /// Of failures.
+    told: Told,
+    /// Places that were told to wait.
+    waiting: Vec<Address>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(why: &'a str) -> Self {
+        Self { why, told: Told::default(), waiting: Vec::new() }
+    }
+
     /// Everything due in the agent's live sessions waits as well: what is in a mailbox would be taken at once.
     fn spread(
         &mut self,
@@ -201,18 +209,16 @@ impl Work<'_> {
         })?;
         journal::of_message(cx, txn, id, Event::PutOff { wait, why: self.why.to_owned() })?;
         let Some(to) = message.reply.filter(|_| tell) else { return Ok(()) };
-        let place = (Some(to.clone()), false);
-        if self.told.iter().any(|(to, failed, _)| (to, failed) == (&place.0, &place.1)) {
+        if self.waiting.contains(&to) {
             return Ok(());
         }
+        self.waiting.push(to.clone());
         let why = notice::shortened(self.why);
         let text = format!(
             "Your message waits: {why}. The agent will answer as soon as its provider takes work again, in {wait} at the \
              earliest."
         );
-        let said = notice::say_to(cx, txn, (to, Some(id)), text, effects)?;
-        self.told.push((place.0, false, Some(said)));
-        Ok(())
+        notice::say_to(cx, txn, (to, Some(id)), text, effects).map(drop)
     }
 
     /// Counts a try and waits out its backoff; after the last one the message is given up.
@@ -244,15 +250,7 @@ impl Work<'_> {
         effects: &mut Vec<Effect>,
     ) -> Result<()> {
         journal::of_message(cx, txn, id, Event::GivenUp(error.to_owned()))?;
-        let known = self.told.iter().find(|(to, failed, _)| *failed && to.is_some() && *to == message.reply);
-        let told = match known {
-            Some((_, _, told)) => *told,
-            None => {
-                let told = notice::message_failed(cx, txn, (id, message), error, effects)?;
-                self.told.push((message.reply.clone(), true, told));
-                told
-            }
-        };
+        let told = self.told.message_failed(cx, txn, (id, message), error, effects)?;
         let failed = MessageState::Failed { error: error.to_owned(), at: cx.now.wall };
         messages::end(cx, txn, id, (failed, told.into_iter().collect()), effects).map(drop)
     }

@@ -1,12 +1,11 @@
 //! What agents wrote: claims, ends with their answers, things said at once. Each file changes something once.
 
 use super::again::FailedTurn;
+use super::notice::Told;
 use super::outbox::Accepted;
 use super::{
-    Applied, Cx, Result, again, journal, lifecycle, messages, notice, outbox, places, requests, sessions, skips,
-    starts, wake,
+    Applied, Cx, Result, again, journal, lifecycle, messages, outbox, places, requests, sessions, skips, starts, wake,
 };
-use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
@@ -216,7 +215,7 @@ impl Intake {
         let state = decide_end((error, gated), trouble.first().cloned(), cx);
         // A failed turn may have said itself what went wrong.
         let mut failed = match &state {
-            MessageState::Failed { error, .. } if said.is_empty() => Some(FailedAt { error, told: Vec::new() }),
+            MessageState::Failed { error, .. } if said.is_empty() => Some(FailedAt { error, told: Told::default() }),
             _ => None,
         };
         let own = self.tell_failed(cx, txn, (id, &message), &mut failed)?;
@@ -270,14 +269,13 @@ impl Intake {
         failed: &mut Option<FailedAt<'_>>,
     ) -> Result<Vec<OutboundId>> {
         let Some(failed) = failed else { return Ok(Vec::new()) };
-        let known =
-            failed.told.iter().find(|(place, _)| !message.trigger || (place.is_some() && *place == message.reply));
-        if known.is_some() || !message.trigger {
-            return Ok(known.and_then(|(_, said)| *said).into_iter().collect());
+        if !message.trigger {
+            return Ok(failed.told.first().into_iter().collect());
         }
-        journal::of_message(cx, txn, id, Event::GivenUp(failed.error.to_owned()))?;
-        let said = notice::message_failed(cx, txn, (id, message), failed.error, &mut self.effects)?;
-        failed.told.push((message.reply.clone(), said));
+        if failed.told.known(message).is_none() {
+            journal::of_message(cx, txn, id, Event::GivenUp(failed.error.to_owned()))?;
+        }
+        let said = failed.told.message_failed(cx, txn, (id, message), failed.error, &mut self.effects)?;
         Ok(said.into_iter().collect())
     }
 
@@ -332,10 +330,10 @@ struct TurnEnd {
     answers: Vec<Answer>,
 }
 
-/// A turn that failed without a word: why, and who was told so far, by the place in which they wait.
+/// A turn that failed without a word: why, and who was told so far.
 struct FailedAt<'a> {
     error: &'a str,
-    told: Vec<(Option<Address>, Option<OutboundId>)>,
+    told: Told,
 }
 
 /// Whether nothing that an incarnation says of a message counts any more.

@@ -2,8 +2,9 @@
 //! the end, its claims are reset, and only then may the next one start.
 
 use super::messages::end;
+use super::notice::Told;
 use super::requests::replies;
-use super::{Applied, Cx, Result, journal, messages, notice, places, remove, sessions, starts};
+use super::{Applied, Cx, Result, journal, messages, places, remove, sessions, starts};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
@@ -126,11 +127,11 @@ pub(super) fn close(
     let lost = decide_loss(&incarnation, &exit, cx.now.awake);
     let end = describe_end(&incarnation, &exit, cx.now.awake);
     let limit = cx.policy.rows_per_input / 4; // what is given back changes a few rows each
-    let mut worked_on = false;
+    let (mut worked_on, mut told) = (false, Told::default());
     let claims = cx.db.claims.collect_prefix(txn, &session, limit)?;
     let (more, unfinished) = (claims.len() >= limit, !claims.is_empty());
     for (_, message) in claims {
-        worked_on |= give_back(cx, txn, (message, number), (lost, &end), effects)?.trigger;
+        worked_on |= give_back(cx, txn, (message, number), (lost, &end, &mut told), effects)?.trigger;
     }
     if more {
         // It stays as it is until every claim is reset; then the look that closes it is asked for again.
@@ -143,7 +144,7 @@ pub(super) fn close(
         // It lived and never began with what waited for it: that counts as a try, or it would start for ever. What came to
         // one that had ended all it began, just as it died, is for the next one as if it had come a moment later.
         for (_, message) in cx.db.ready.collect_prefix(txn, &session, limit)? {
-            give_back(cx, txn, (message, number), (lost, &end), effects)?;
+            give_back(cx, txn, (message, number), (lost, &end, &mut told), effects)?;
         }
     }
     journal::of_session(cx, txn, session, Event::Ended(number, exit.clone()))?;
@@ -184,7 +185,7 @@ fn give_back(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (id, incarnation): (MessageId, u32),
-    (loss, end_words): (Loss, &str),
+    (loss, end_words, told): (Loss, &str, &mut Told),
     effects: &mut Vec<Effect>,
 ) -> Result<Message> {
     let message = cx.db.messages.require(txn, &id)?;
@@ -210,12 +211,12 @@ fn give_back(
             let error = format!("given up after {} tries; the last one ended with: {end_words}", message.tries);
             journal::of_message(cx, txn, id, Event::GivenUp(error.clone()))?;
             // What only went along is not what somebody waits for: they are told of the message that asked.
-            let told = match message.trigger {
-                true => notice::message_failed(cx, txn, (id, &message), &error, effects)?,
+            let said = match message.trigger {
+                true => told.message_failed(cx, txn, (id, &message), &error, effects)?,
                 false => None,
             };
             let failed = MessageState::Failed { error, at: cx.now.wall };
-            end(cx, txn, id, (failed, told.into_iter().collect()), effects)?;
+            end(cx, txn, id, (failed, said.into_iter().collect()), effects)?;
         }
     }
     Ok(message)

@@ -22,7 +22,7 @@ const TERMINALS_MAX: usize = 100;
 const SHOWN_MAX: usize = 500;
 
 /// Tells the person who wrote a message that it failed.
-pub(super) fn message_failed(
+fn message_failed(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (id, message): (MessageId, &Message),
@@ -42,6 +42,46 @@ pub(super) fn message_failed(
         Some(slot) => format!("Your scheduled task {} failed: {}", slot.task, shortened(error)),
     };
     say_to(cx, txn, (to, Some(id)), text, effects).map(Some)
+}
+
+/// Who was told of messages that failed together: each place once, but of every scheduled task, which is called by its name.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    places: Vec<((Address, Option<TaskId>), OutboundId)>,
+}
+
+impl Told {
+    /// As [`message_failed`], unless that is told already; what was said there.
+    pub(super) fn message_failed(
+        &mut self,
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        (id, message): (MessageId, &Message),
+        error: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Option<OutboundId>> {
+        if let Some(known) = self.known(message) {
+            return Ok(Some(known));
+        }
+        let said = message_failed(cx, txn, (id, message), error, effects)?;
+        self.places.extend(place(message).zip(said));
+        Ok(said)
+    }
+
+    /// What was said where a message came from.
+    pub(super) fn known(&self, message: &Message) -> Option<OutboundId> {
+        let here = place(message)?;
+        self.places.iter().find(|(known, _)| *known == here).map(|(_, said)| *said)
+    }
+
+    /// What was said first, wherever that was.
+    pub(super) fn first(&self) -> Option<OutboundId> {
+        self.places.first().map(|(_, said)| *said)
+    }
+}
+
+fn place(message: &Message) -> Option<(Address, Option<TaskId>)> {
+    Some((message.reply.clone()?, message.slot.map(|slot| slot.task)))
 }
 
 /// Tells the owner that a task fails again and again; and, since each failure of a turn is told where it was to be

@@ -97,12 +97,18 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
 }
 
 /// Notes who holds the lock. A full disk must not keep the daemon from starting: it would never make room.
+///
+/// The file is never empty meanwhile, and what is noted is on disk before anything else is written: whatever ends this
+/// process or its machine, the next holder knows of it.
 fn note(file: &mut File) -> std::io::Result<()> {
+    let text = std::process::id().to_string();
+    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     let noted = file
-        .set_len(0)
+        .rewind()
+        .and_then(|()| file.write_all(text.as_bytes()))
         .inspect(|()| crash::point("lock-note"))
-        .and_then(|()| file.rewind())
-        .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
+        .and_then(|()| file.set_len(bytes))
+        .and_then(|()| file.sync_all());
     match noted {
         Err(e) if super::error::out_of_space(&e) => Ok(()),
         noted => noted,

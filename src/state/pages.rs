@@ -78,8 +78,9 @@ pub(super) fn look(dir: &Path, most: usize) -> Stored<()> {
 /// Walks all pages of the newest snapshot, at most `most` of them.
 fn prove(path: &Path, most: usize) -> Result<(), Broken> {
     let file = File::open(path)?;
-    let bytes = file.metadata()?.len();
     let snapshot = Snapshot::newest(&file)?;
+    // Only now: a file that grows has the pages of a snapshot before it has the snapshot.
+    let bytes = file.metadata()?.len();
     let pages = bytes / snapshot.page_bytes;
     let size = usize::try_from(pages).unwrap_or(usize::MAX);
     let mut walk = Walk { file, page_bytes: snapshot.page_bytes, pages, left: most, seen: vec![false; size] };
@@ -95,10 +96,14 @@ fn prove(path: &Path, most: usize) -> Result<(), Broken> {
 /// Whether the file is shorter than its newest snapshot says. That may be harmless: pages at its end that are free are
 /// not always written.
 fn is_short(path: &Path) -> bool {
-    let looked = File::open(path).and_then(|file| Ok((file.metadata()?.len(), Snapshot::newest(&file))));
+    let looked = File::open(path).and_then(|file| {
+        // In this order, as in `prove`.
+        let newest = Snapshot::newest(&file);
+        Ok((newest, file.metadata()?.len()))
+    });
     match looked {
-        Ok((bytes, Ok(snapshot))) => bytes / snapshot.page_bytes <= snapshot.last,
-        Ok((_, Err(_))) => true,
+        Ok((Ok(snapshot), bytes)) => bytes / snapshot.page_bytes <= snapshot.last,
+        Ok((Err(_), _)) => true,
         Err(_) => false,
     }
 }

@@ -6,9 +6,11 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason};
 use hearth::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Target};
 use hearth::model::message::{Due, MessageState};
+use hearth::model::task::{NewTask, TaskHome};
 use hearth::model::{Effect, Input, Millis};
 
 use crate::lifecycle::{answer, live, pass, per_thread, running, threads};
+use crate::schedules;
 use crate::world::outside::{claim, end, mid_turn, said, try_again};
 use crate::world::{ONE, World, event};
 
@@ -276,4 +278,44 @@ fn what_would_fail_again_is_given_up() {
     assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
     assert!(!world.effects.contains(&Effect::Stop(S, 1)));
     assert_eq!(said_to_people(&world), ["Your message could not be processed: no such model"]);
+}
+
+/// Messages that fail together are told once where they came from, and scheduled tasks each by its name: of a turn that would
+/// fail again, and of one that was lost too often.
+#[test]
+fn what_fails_together_is_told_once_but_every_task() {
+    for lost in [false, true] {
+        let mut world = running();
+        world.inject(&event("2", "y", ""));
+        for _ in 0..2 {
+            let (home, reply) = (TaskHome::Session(S), world.message(M).reply);
+            world.put(schedules::add(NewTask { home, reply, ..schedules::new(&world, 1, None) }));
+        }
+        pass(&mut world, 10);
+        let seqs: Vec<u64> = world.all_messages().into_iter().map(|(_, message)| message.seq).collect();
+        let [seq, also @ ..] = &seqs[..] else { panic!() };
+        assert_eq!(also.len(), 3);
+        if lost {
+            for _ in 0..6 {
+                let number = world.session(S).live.unwrap();
+                let claims = world.outside.write(S, seqs.iter().map(|seq| claim(*seq, number)).collect());
+                world.put(claims);
+                let gone = world.outside.end(S, number, Exit::Signal(11));
+                world.put(gone);
+                world.settle();
+                pass(&mut world, 100);
+            }
+        } else {
+            let failure = Some(Failure { error: "no such model".to_owned(), again: Again::Never });
+            let also = also.to_vec();
+            let record = Record::End { seq: *seq, also, incarnation: 1, failure, gated: None, answers: vec![] };
+            let found = vec![Found { record, files: vec![] }];
+            world.put(Input::Collected(Collection { session: S, found, closes: None }));
+        }
+        assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Failed { .. })));
+        let told = said_to_people(&world);
+        let told: Vec<&str> = told.iter().map(|text| text.split(':').next().unwrap()).collect();
+        let message = "Your message could not be processed";
+        assert_eq!(told, [message, "Your scheduled task ta1 failed", "Your scheduled task ta2 failed"], "lost {lost}");
+    }
 }

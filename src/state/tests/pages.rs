@@ -95,3 +95,16 @@ fn a_file_that_is_not_whole_is_refused() {
     }
     assert!(!used(leaf) || refusal(changed(leaf * PAGE + 12, &[0, 0])).contains("impossible bounds"));
 }
+
+/// `check` looks beside the daemon that writes: a file that grows is not one that is cut off.
+#[test]
+fn a_store_that_is_being_written_is_never_refused() {
+    let (dir, store) = store();
+    let place = dir.path().join("store");
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| (0..400_u64).for_each(|round| put(&store, round * 20..round * 20 + 20)));
+        while !writing.is_finished() {
+            pages::look(&place, usize::MAX).unwrap();
+        }
+    });
+}

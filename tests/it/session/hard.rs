@@ -153,14 +153,14 @@ fn a_store_that_is_none_is_told_and_left_as_it_is() {
     for arguments in
         [vec!["list"], vec!["latest"], vec!["new"], vec!["append", "s", "x"], vec!["delete", "s", "--force"]]
     {
-        assert_eq!(desk.refused(dir, &arguments)["kind"], "store_failed", "{arguments:?}");
+        assert_eq!(desk.refused(dir, &arguments)["kind"], "store_damaged", "{arguments:?}");
     }
     for arguments in [["status"], ["list"], ["adopt"]] {
         let mut command = desk.host.command(&["workspace", "--json"]);
         command.args(arguments).current_dir(dir);
         let ended = Running::start(command, b"").end();
         let error: Value = serde_json::from_str(&ended.stdout).unwrap();
-        assert_eq!((&error["kind"], &error["action"]), (&json!("store_failed"), &json!(arguments[0])), "{error}");
+        assert_eq!((&error["kind"], &error["action"]), (&json!("store_damaged"), &json!(arguments[0])), "{error}");
         assert_eq!((ended.code, ended.stderr.as_str(), &error["exit_code"]), (Some(1), "", &json!(1)));
     }
     assert!(std::fs::read(&file).unwrap().iter().all(|byte| *byte == 7));
