@@ -142,12 +142,8 @@ impl Conversation {
         stranger["message"]["isMention"] = true.into();
         self.inject(&stranger);
         self.write_state();
-        self.again("a session to be begun", &["session", "new", "--id", "work", "one"], &["session-exists"]);
-        self.again(
-            "a record to be added",
-            &["session", "append", "work", "two", "--expect", "1"],
-            &["expect", "conflict"],
-        );
+        self.again("a session to be begun", &["session", "new", "--id", "work", "one"], &["in this workspace already"]);
+        self.again("a record to be added", &["session", "append", "work", "two", "--expect", "1"], &["read it again"]);
         self.again("a backup", &["backup"], &[]);
         self.decide("approvals", |row| row["value"]["state"] == "Pending", &["approvals", "approve"]);
         self.wait_over(shown);
