@@ -21,7 +21,7 @@ pub mod lines;
 mod lock;
 pub mod meta;
 pub mod migrate;
-mod records;
+pub mod records;
 pub mod room;
 pub mod schema;
 pub mod store;
