@@ -22,8 +22,8 @@ use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
 use attempt::Body;
 pub use entrance::Entrance;
-pub use judge::{check, press, sign};
 use inbound::Gate;
+pub use judge::{check, press, sign};
 use post::Receiver;
 use signature::Key;
 

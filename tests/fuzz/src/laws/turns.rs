@@ -26,8 +26,11 @@ pub fn prompts(bytes: &[u8]) {
     }
     let reply = json!({"channel": text, "platform_id": text});
     let contents = [
-        ("chat", json!({"text": text, "sender": text, "replyTo": {"id": text, "sender": text, "text": text},
-            "attachments": [{"name": text, "type": text, "localPath": text}, {"url": text}, {"error": text}]})),
+        (
+            "chat",
+            json!({"text": text, "sender": text, "replyTo": {"id": text, "sender": text, "text": text},
+            "attachments": [{"name": text, "type": text, "localPath": text}, {"url": text}, {"error": text}]}),
+        ),
         ("chat", json!(text)),
         ("task", json!({"prompt": text, "scriptOutput": {text: text}})),
         ("webhook", json!({"source": text, "event": text, "payload": {text: [text]}})),

@@ -25,8 +25,7 @@ pub fn config(bytes: &[u8]) {
 }
 
 /// Zones in which clocks were moved by an hour, half an hour, a day and not at all.
-const ZONES: [&str; 6] =
-    ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "America/New_York", "+05:45"];
+const ZONES: [&str; 6] = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "America/New_York", "+05:45"];
 
 /// Eight bytes of an instant, one of a zone, then an expression. Runs rise and are the same when asked again; the written
 /// form is the same expression.
