@@ -71,14 +71,18 @@ pub fn times(bytes: &[u8]) {
     }
     match local::instant(text, &zone) {
         Ok(at) => {
-            assert_eq!(local::instant(&at.to_string(), &Zone::utc()), Ok(at), "{text}");
-            let wall = zone.wall(at.millis().div_euclid(1_000)).expect("it is within the years");
-            let year: i32 = wall.to_string()[..4].parse().expect("a year");
-            assert!((YEARS.start() - 1..=YEARS.end() + 1).contains(&year), "{text}");
+            // Where it is the last hours of 2100, it may be 2101 in UTC already.
+            let again = local::instant(&at.to_string(), &Zone::utc());
+            assert!(again == Ok(at) || !YEARS.contains(&utc_year(at)), "{text}");
+            assert!((YEARS.start() - 1..=YEARS.end() + 1).contains(&utc_year(at)), "{text}");
             assert!(!local::show(at, &zone).is_empty());
         }
         Err(bad) => assert!(!bad.to_string().is_empty()),
     }
+}
+
+fn utc_year(at: Timestamp) -> i32 {
+    at.to_string()[..4].parse().expect("a year of four digits")
 }
 
 /// A pattern in a line, then a text. A pattern is taken or refused with words, and what is taken finds the same in a text
