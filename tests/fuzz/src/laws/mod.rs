@@ -35,12 +35,6 @@ pub const LAWS: &[(&str, Law)] = &[
     ("socket", talk::socket),
 ];
 
-/// Holds bytes against the law of a target.
-pub fn check(target: &str, bytes: &[u8]) {
-    let (_, law) = LAWS.iter().find(|(name, _)| *name == target).expect("a target has a law");
-    law(bytes);
-}
-
 /// The first line as text, and what follows it.
 fn headed(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let at = bytes.iter().position(|byte| *byte == b'\n')?;
