@@ -54,12 +54,14 @@ pub fn read(heard: &Heard, update: &[u8]) -> Result<Handed, String> {
     Ok(press.map_or(Handed::Nothing, Handed::Press))
 }
 
-/// The texts that a delivery sends, as they are shown, each with where its marked stretches begin and how long they are,
-/// in UTF-16 code units.
+/// Where a marked stretch of a text begins and how long it is, in UTF-16 code units.
+pub type Stretch = (u64, u64);
+
+/// The texts that a delivery sends, as they are shown, each with its marked stretches.
 ///
 /// # Errors
 /// Why nothing is sent.
-pub fn texts(delivery: &Delivery) -> Result<Vec<(String, Vec<(u64, u64)>)>, String> {
+pub fn texts(delivery: &Delivery) -> Result<Vec<(String, Vec<Stretch>)>, String> {
     let made = plan(delivery, &[])?;
     let markup = made.markup;
     let one = |step: Step| {

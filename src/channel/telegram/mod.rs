@@ -47,7 +47,7 @@ mod typing;
 mod wire;
 
 pub use api::Unusable;
-pub use judge::{Handed, Heard, read, texts};
+pub use judge::{Handed, Heard, Stretch, read, texts};
 pub use line::State;
 
 /// What a bot needs to know.

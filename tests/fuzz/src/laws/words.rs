@@ -65,7 +65,7 @@ pub fn times(bytes: &[u8]) {
             Zone::utc()
         }
     };
-    let _ = hearth_zone::show_text(text, &zone);
+    std::hint::black_box(hearth_zone::show_text(text, &zone));
     if let Some(at) = Timestamp::parse(text) {
         assert_eq!(Timestamp::parse(&at.to_string()), Some(at), "{text}");
     }
