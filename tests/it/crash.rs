@@ -257,10 +257,14 @@ fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
 /// Steps after which a turn that was worked on is lost.
 const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];
 
-/// Id and text of everything for the terminal that is not given up.
+/// Id and text of everything that is said at the terminal and not given up.
 pub(crate) fn to_be_shown(host: &Host) -> BTreeMap<String, String> {
     let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
-    let here = |row: &Value| row["value"]["address"]["channel"] == "terminal";
+    let place = json!({"channel": "terminal", "platform_id": "main"});
+    let here = |row: &Value| {
+        let (to, act) = (&row["value"]["to"], &row["value"]["act"]);
+        act == "Say" && ["channel", "platform_id"].iter().all(|part| to[part] == place[part])
+    };
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let rows = host.rows("outbound").into_iter().filter(sent).filter(here);
     rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()

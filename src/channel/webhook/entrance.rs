@@ -121,15 +121,18 @@ mod tests {
         (stays, Listener::accept(&mut entrance).await.0)
     }
 
-    fn over() -> Pin<Box<Sleep>> {
-        Box::pin(tokio::time::sleep(Duration::ZERO))
+    /// No patience any more.
+    async fn over() -> Pin<Box<Sleep>> {
+        let mut patience = Box::pin(tokio::time::sleep(Duration::ZERO));
+        patience.as_mut().await;
+        patience
     }
 
     #[tokio::test]
     async fn whoever_dawdles_is_cut_off() {
         let (mut stays, mut caller) = called().await;
         stays.write_all(b"POST").await.unwrap();
-        caller.patience = over();
+        caller.patience = over().await;
         let read = caller.read_u8().await;
         assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::TimedOut, "although there is something to read");
     }
@@ -138,7 +141,7 @@ mod tests {
     async fn an_answer_gives_time_for_the_next_request() {
         let (mut stays, mut caller) = called().await;
         stays.write_all(b"POST").await.unwrap();
-        caller.patience = over();
+        caller.patience = over().await;
         caller.write_all(b"HTTP").await.unwrap();
         assert_eq!(caller.read_u8().await.unwrap(), b'P');
         assert!(caller.patience.deadline() > tokio::time::Instant::now() + PATIENCE / 2);
