@@ -130,6 +130,14 @@ fn read(paths: &Paths) -> Result<List, String> {
     parse(&text).map_err(wrong)
 }
 
+/// Whether a text is an allow-list; the number of its roots.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(text: &str) -> Result<usize, String> {
+    parse(text).map(|list| list.roots.len())
+}
+
 fn parse(text: &str) -> Result<List, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     let array = |key: &str| value.get(key).and_then(Value::as_array).ok_or_else(|| format!("{key} must be an array"));

@@ -250,7 +250,7 @@ impl<'a> Work<'a> {
         effects: &mut Vec<Effect>,
     ) -> Result<()> {
         journal::of_message(cx, txn, id, Event::GivenUp(error.to_owned()))?;
-        let told = self.told.message_failed(cx, txn, (id, message), error, effects)?;
+        let told = self.told.message_failed(cx, txn, (id, message, error), effects)?;
         let failed = MessageState::Failed { error: error.to_owned(), at: cx.now.wall };
         messages::end(cx, txn, id, (failed, told.into_iter().collect()), effects).map(drop)
     }

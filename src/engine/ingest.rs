@@ -275,7 +275,7 @@ impl Intake {
         if failed.told.known(message).is_none() {
             journal::of_message(cx, txn, id, Event::GivenUp(failed.error.to_owned()))?;
         }
-        let said = failed.told.message_failed(cx, txn, (id, message), failed.error, &mut self.effects)?;
+        let said = failed.told.message_failed(cx, txn, (id, message, failed.error), &mut self.effects)?;
         Ok(said.into_iter().collect())
     }
 

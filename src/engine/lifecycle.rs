@@ -212,7 +212,7 @@ fn give_back(
             journal::of_message(cx, txn, id, Event::GivenUp(error.clone()))?;
             // What only went along is not what somebody waits for: they are told of the message that asked.
             let said = match message.trigger {
-                true => told.message_failed(cx, txn, (id, &message), &error, effects)?,
+                true => told.message_failed(cx, txn, (id, &message, &error), effects)?,
                 false => None,
             };
             let failed = MessageState::Failed { error, at: cx.now.wall };

@@ -56,8 +56,7 @@ impl Told {
         &mut self,
         cx: &Cx<'_>,
         txn: &mut Write<'_>,
-        (id, message): (MessageId, &Message),
-        error: &str,
+        (id, message, error): (MessageId, &Message, &str),
         effects: &mut Vec<Effect>,
     ) -> Result<Option<OutboundId>> {
         if let Some(known) = self.known(message) {

@@ -27,6 +27,7 @@ mod discard;
 mod error;
 mod export;
 mod files;
+mod judge;
 mod keep;
 mod layout;
 mod observe;
@@ -43,6 +44,7 @@ pub use blobs::{Blobs, SHARDS};
 pub use budget::Budget;
 pub use collect::Collected;
 pub use error::Error;
+pub use judge::{Judged, judge};
 pub use keep::KeptFiles;
 pub use watch::Watcher;
 

@@ -114,5 +114,10 @@ pub(super) fn continuations(mailbox: &Mailbox) -> Result<BTreeMap<String, String
 /// A file that cannot be read says nothing; the runner will write it again.
 fn read<T: DeserializeOwned>(mailbox: &Mailbox, name: &str) -> Result<Option<T>, Error> {
     let Look::Found(bytes) = mailbox.agent.read(OsStr::new(name), limits::JSON_BYTES)? else { return Ok(None) };
-    Ok(parse::versioned(&bytes).ok().and_then(|value| serde_json::from_value(value).ok()))
+    Ok(read_own(&bytes))
+}
+
+/// What such a file says.
+pub(super) fn read_own<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    parse::versioned(bytes).ok().and_then(|value| serde_json::from_value(value).ok())
 }

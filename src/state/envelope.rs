@@ -78,19 +78,37 @@ pub fn seal<R: Record>(record: &R) -> Result<Vec<u8>, Unwritable> {
 pub(super) fn seal_version<T: Serialize>(version: u16, record: &T) -> Result<Vec<u8>, Unwritable> {
     let version = version.to_be_bytes();
     let mut out = Vec::with_capacity(USUAL_BYTES);
+    begin(&mut out, version);
+    bincode::serde::encode_into_std_write(record, &mut out, CONFIG).map_err(|e| Unwritable::Encoding(e.to_string()))?;
+    let body = out.len() - HEADER_BYTES;
+    if body > MAX_BODY_BYTES {
+        return Err(Unwritable::TooLarge(body));
+    }
+    end(&mut out, version);
+    Ok(out)
+}
+
+/// The envelope around a body, whatever that is.
+pub(super) fn around(version: u16, body: &[u8]) -> Vec<u8> {
+    let version = version.to_be_bytes();
+    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
+    begin(&mut out, version);
+    out.extend_from_slice(body);
+    end(&mut out, version);
+    out
+}
+
+fn begin(out: &mut Vec<u8>, version: [u8; 2]) {
     out.push(FORMAT);
     out.extend_from_slice(&version);
     out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-    bincode::serde::encode_into_std_write(record, &mut out, CONFIG).map_err(|e| Unwritable::Encoding(e.to_string()))?;
-    let body = out.get(HEADER_BYTES..).unwrap_or_default();
-    if body.len() > MAX_BODY_BYTES {
-        return Err(Unwritable::TooLarge(body.len()));
-    }
-    let sum = checksum(version, body).to_be_bytes();
+}
+
+fn end(out: &mut [u8], version: [u8; 2]) {
+    let sum = checksum(version, out.get(HEADER_BYTES..).unwrap_or_default()).to_be_bytes();
     if let Some(place) = out.get_mut(HEADER_BYTES - CHECKSUM_BYTES..HEADER_BYTES) {
         place.copy_from_slice(&sum);
     }
-    Ok(out)
 }
 
 /// Takes a record out of its envelope, upgrading it if it is old.

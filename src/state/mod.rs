@@ -23,7 +23,7 @@ mod lock;
 pub mod meta;
 pub mod migrate;
 mod pages;
-mod records;
+pub mod records;
 pub mod room;
 pub mod schema;
 pub mod store;

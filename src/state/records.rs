@@ -1,6 +1,6 @@
 //! Which types are records: their versions, and what is blacked out in a dump that is passed on.
 
-use super::envelope::Record;
+use super::envelope::{Record, Unreadable, around, open, seal};
 use super::meta::{Meta, Number};
 use crate::model::RawJson;
 use crate::model::approval::{Approval, Held, HostReply, Matters, Question, QuestionState};
@@ -23,7 +23,8 @@ use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
 
 macro_rules! records {
-    ($($name:literal $version:literal $record:ident $(|$row:ident| $redact:block)?)+) => {$(
+    ($($name:literal $version:literal $record:ident $(|$row:ident| $redact:block)?)+) => {
+    $(
         impl Record for $record {
             const NAME: &'static str = $name;
             const VERSION: u16 = $version;
@@ -32,7 +33,28 @@ macro_rules! records {
                 $(let $row = self; $redact)?
             }
         }
-    )+};
+    )+
+
+        /// What records are called, each with its version.
+        pub const RECORDS: &[(&str, u16)] = &[$(($name, $version)),+];
+
+        /// Reads the body of a record of any version, and gives it as it would be written now; none if nothing is called
+        /// so.
+        #[must_use]
+        pub fn rewrite(name: &str, version: u16, body: &[u8]) -> Option<Result<Vec<u8>, Unreadable>> {
+            match name {
+                $($name => Some(rewritten::<$record>(version, body)),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+/// Also what is made of a record for dumps must not fail.
+fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+    let record: R = open(&around(version, body))?;
+    record.clone().redact();
+    seal(&record).map_err(|unwritable| Unreadable::Damaged(format!("it could not be written: {unwritable:?}")))
 }
 
 records! {

@@ -184,10 +184,10 @@ impl Host {
 
     /// Waits until every message has ended.
     pub(crate) fn wait_settled(&self) {
-        wait_for("every message to end", || {
-            let open =
-                |state: &Value| state.get("Completed").or(state.get("Failed")).or(state.get("Dropped")).is_none();
-            (!self.states().iter().any(open)).then_some(())
+        let open = |state: &Value| state.get("Completed").or(state.get("Failed")).or(state.get("Dropped")).is_none();
+        let mut look = || (!self.states().iter().any(open)).then_some(());
+        wait_for_or("every message to end", &mut look, || {
+            format!("{:?}; incarnations {:?}", self.states(), self.rows("incarnations"))
         });
     }
 

@@ -35,6 +35,7 @@ mod entities;
 mod fake_api;
 mod fake_telegram;
 mod files;
+mod fuzz;
 mod group_files;
 mod group_state;
 mod home;

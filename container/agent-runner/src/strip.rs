@@ -6,14 +6,20 @@ const BEGIN: &str = "<internal>";
 const END: &str = "</internal>";
 
 /// The text without `<internal>…</internal>`, trimmed. The first end closes a block, whatever was opened in it; a tag
-/// that is not closed, or not written exactly so, is ordinary text.
-pub(crate) fn strip_internal(text: &str) -> String {
+/// that is not closed, or not written exactly so, is ordinary text. What is left has no such block either, also where
+/// taking one out puts the pieces of another together.
+pub fn strip_internal(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once(BEGIN)
-        && let Some((_, behind)) = after.split_once(END)
-    {
-        kept.push_str(before);
+    while let Some((_, behind)) = rest.split_once('>') {
+        let (piece, after) = rest.split_at_checked(rest.len() - behind.len()).unwrap_or((rest, ""));
+        kept.push_str(piece);
+        rest = after;
+        if !kept.ends_with(BEGIN) {
+            continue;
+        }
+        let Some((_, behind)) = rest.split_once(END) else { break };
+        kept.truncate(kept.len() - BEGIN.len());
         rest = behind;
     }
     kept.push_str(rest);
@@ -60,8 +66,11 @@ mod tests {
             ("<internal foo=\"1\">x</internal>", "<internal foo=\"1\">x</internal>"),
             ("", ""),
             ("a</internal>b<internal>c", "a</internal>b<internal>c"),
+            ("a<int<internal>b</internal>ernal>c</internal>d", "ad"),
+            ("<int<internal></internal>ernal>open", "<internal>open"),
         ] {
             assert_eq!(strip_internal(text), expected, "{text}");
+            assert_eq!(strip_internal(expected), expected, "again: {text}");
         }
     }
 }

@@ -117,7 +117,7 @@ impl Hand {
 }
 
 /// The press of one of our buttons; none for another button.
-fn press(channel: &ChannelName, pressed: &Callback) -> Result<Option<Press>, BadName> {
+pub(super) fn press(channel: &ChannelName, pressed: &Callback) -> Result<Option<Press>, BadName> {
     let button = pressed.data.as_deref().and_then(Button::parse);
     let (Some(button), Some(under)) = (button, &pressed.message) else { return Ok(None) };
     let topic = event::topic(under.is_topic_message, under.message_thread_id);

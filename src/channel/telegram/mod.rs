@@ -31,6 +31,7 @@ mod api;
 mod attachments;
 mod event;
 mod hand;
+mod judge;
 mod lanes;
 mod line;
 mod markup;
@@ -46,6 +47,7 @@ mod typing;
 mod wire;
 
 pub use api::Unusable;
+pub use judge::{Handed, Heard, Stretch, read, texts};
 pub use line::State;
 
 /// What a bot needs to know.

@@ -23,12 +23,14 @@ use crate::model::time::Timestamp;
 use attempt::Body;
 pub use entrance::Entrance;
 use inbound::Gate;
+pub use judge::{check, press, sign};
 use post::Receiver;
 use signature::Key;
 
 mod attempt;
 mod entrance;
 mod inbound;
+mod judge;
 mod pause;
 mod post;
 mod signature;

@@ -18,6 +18,7 @@ mod group;
 mod own;
 mod people;
 mod plan;
+mod rehearse;
 mod rpc;
 mod say;
 mod tasks;
@@ -32,6 +33,8 @@ use self::plan::Told;
 use self::rpc::{Incoming, Question};
 use crate::clock::Stopwatch;
 use crate::report::{Report, TurnError};
+
+pub use self::rehearse::rehearse;
 
 /// Calls of one turn that write something. An agent that talks in a circle ends here, not in the chat.
 const MOST_CALLS: usize = 200;

@@ -1,0 +1,47 @@
+//! What must hold for whatever bytes come from outside: one function per parser, which panics if its law is broken.
+//!
+//! A law never asks that bytes are accepted. It asks that they are accepted or refused with words, the same way every
+//! time, and that what was accepted means one thing: written and read again it is the same.
+
+#![allow(unreachable_pub, reason = "this module is part of two crates")]
+
+mod files;
+mod store;
+mod talk;
+mod turns;
+mod words;
+
+/// A law.
+pub type Law = fn(&[u8]);
+
+/// All laws, by the names of their targets and of their directories in `corpus/`.
+pub const LAWS: &[(&str, Law)] = &[
+    ("wire", files::wire),
+    ("session_state", files::session_state),
+    ("skips", files::skips),
+    ("claw", files::claw),
+    ("allowlist", files::allowlist),
+    ("records", store::records),
+    ("lines", store::lines),
+    ("config", words::config),
+    ("cron", words::cron),
+    ("times", words::times),
+    ("patterns", words::patterns),
+    ("prompts", turns::prompts),
+    ("tools", turns::tools),
+    ("events", talk::events),
+    ("telegram", talk::telegram),
+    ("webhook", talk::webhook),
+    ("socket", talk::socket),
+];
+
+/// The first line as text, and what follows it.
+fn headed(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let at = bytes.iter().position(|byte| *byte == b'\n')?;
+    Some((std::str::from_utf8(&bytes[..at]).ok()?, &bytes[at + 1..]))
+}
+
+/// Text stands for JSON that others can read.
+fn is_json(text: &str) {
+    serde_json::from_str::<serde_json::Value>(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+}

@@ -1,0 +1,130 @@
+//! What comes over networks and the socket.
+
+use hearth::channel::{event, telegram as bot, webhook as hook};
+use hearth::model::Timestamp;
+use hearth::model::address::{Address, ChannelName, ForeignId};
+use hearth::model::content::RawJson;
+use hearth::model::delivery::{Delivery, DeliveryAct};
+use hearth::model::id::OutboundId;
+use hearth::model::input::{InboundEvent, Press};
+use hearth::socket::protocol::Request;
+use serde_json::Value;
+
+use super::{headed, is_json};
+
+const NOW: Timestamp = Timestamp::from_millis(1_776_686_400_000);
+
+/// An event that is taken can be routed and is within its bounds; what is refused says what would be right.
+pub fn events(bytes: &[u8]) {
+    match event::parse(bytes) {
+        Ok(event) => {
+            assert_ne!(event.source.channel.as_str(), "agent");
+            sound(&event);
+            assert_eq!(event::parse(bytes), Ok(event));
+        }
+        Err(bad) => assert!(!bad.to_string().is_empty()),
+    }
+}
+
+fn sound(event: &InboundEvent) {
+    is_json(event.content.raw.as_str());
+    assert!(event.content.raw.as_str().len() <= event::CONTENT_BYTES_MAX);
+    assert!(!event.source.platform_id.as_str().is_empty());
+    assert!(event.content.sender.as_ref().is_none_or(|sender| !sender.as_str().is_empty()));
+    assert!(event.content.sender_name.as_ref().is_none_or(|name| !name.chars().any(char::is_control)));
+}
+
+/// An update of Telegram, or a text that an agent sends there. Who speaks is who the platform says, and what is sent fits
+/// and is marked only where it has something.
+pub fn telegram(bytes: &[u8]) {
+    let name = ChannelName::new("telegram").expect("a name");
+    let heard = bot::Heard { channel: name.clone(), bot: 4_242, name: "hearth_bot".to_owned() };
+    match bot::read(&heard, bytes) {
+        Ok(bot::Handed::Event(event)) => {
+            assert_eq!(event.source.channel, name);
+            sound(&event);
+            // Halves of characters in fields that nobody reads do no harm to a message, but to this look at all of it.
+            let Ok(update) = serde_json::from_slice::<Value>(bytes) else { return };
+            let message = update.get("message").filter(|message| !message.is_null());
+            let from = &message.unwrap_or(&update["channel_post"])["from"]["id"];
+            if let Some(sender) = event.content.sender.as_ref().filter(|sender| !sender.as_str().starts_with("chat:")) {
+                assert_eq!(sender.as_str(), from.to_string());
+            }
+        }
+        Ok(bot::Handed::Press(Press { at, .. })) => assert_eq!(at.channel, name),
+        Ok(bot::Handed::Nothing) | Err(_) => {}
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for (act, speaker) in [(DeliveryAct::Say, true), (DeliveryAct::Say, false), (DeliveryAct::Edit(id("5")), true)] {
+        sent(&delivery(&name, act, speaker.then(|| "Andy".to_owned()), text));
+    }
+}
+
+fn id(text: &str) -> ForeignId {
+    ForeignId::new("id", text).expect("an id")
+}
+
+fn delivery(channel: &ChannelName, act: DeliveryAct, speaker: Option<String>, text: &str) -> Delivery {
+    Delivery {
+        id: OutboundId::new(1),
+        to: Address { channel: channel.clone(), platform_id: id("-100"), thread: None },
+        act,
+        repeated: false,
+        speaker,
+        in_reply_to: None,
+        text: text.to_owned(),
+        content: RawJson::trusted(if serde_json::from_str::<Value>(text).is_ok() { text } else { "{}" }.to_owned()),
+        files: Vec::new(),
+    }
+}
+
+fn sent(delivery: &Delivery) {
+    let Ok(texts) = bot::texts(delivery) else { return };
+    for (text, stretches) in texts {
+        let units = text.encode_utf16().count() as u64;
+        assert!(units <= 4_096 && !text.trim().is_empty(), "{units}: {text:?}");
+        for (begin, length) in stretches {
+            assert!(length > 0 && begin + length <= units, "{begin}+{length} of {units}: {text:?}");
+        }
+    }
+}
+
+/// A timestamp in a line, a signature in a line, then a body. Nothing but what the secret signs is let in, and a body that
+/// is let in is an event, an action or refused with words.
+pub fn webhook(bytes: &[u8]) {
+    const SECRET: &str = "a shared secret";
+    let Some((timestamp, rest)) = headed(bytes) else { return };
+    let Some((signature, body)) = headed(rest) else { return };
+    if hook::check(SECRET, (timestamp, signature), body, NOW).is_ok() {
+        let seconds = timestamp.parse::<i64>().expect("a time was let in");
+        let signed = hook::sign(SECRET, body, Timestamp::from_millis(seconds * 1_000));
+        let (_, right) = signed.expect("there is a secret");
+        assert_eq!(signature.to_ascii_lowercase(), right);
+    }
+    let (stamp, right) = hook::sign(SECRET, body, NOW).expect("there is a secret");
+    assert_eq!(hook::check(SECRET, (&stamp, &right), body, NOW), Ok(()));
+    let channel = ChannelName::new("bridge").expect("a name");
+    match hook::press(&channel, body) {
+        Ok(press) => assert!(press.at.channel == channel && *press.by.channel() == channel),
+        Err(why) => assert!(!why.is_empty()),
+    }
+    events(body);
+}
+
+/// A line of the socket. What is read is written as a line that means the same, and what it asks for is understood or
+/// refused with words.
+pub fn socket(bytes: &[u8]) {
+    let Ok(request) = serde_json::from_slice::<Request>(bytes) else { return };
+    let written = serde_json::to_vec(&request).expect("what was read can be written");
+    let again = serde_json::from_slice::<Request>(&written).expect("what was written can be read");
+    assert_eq!(serde_json::to_vec(&again).ok(), Some(written));
+    let why = match request {
+        Request::Inject { event, .. } => return events(event.as_bytes()),
+        Request::Change(change) => change.configure("hearth.toml").map(drop).map_err(|bad| bad.to_string()),
+        Request::Task { wanted } => wanted.command().map(drop),
+        Request::Workspace { wanted } => wanted.input().map(drop),
+        Request::Session { wanted } => wanted.command().map(drop),
+        _ => Ok(()),
+    };
+    assert!(why.is_ok() || why.is_err_and(|why| !why.is_empty()));
+}

@@ -1,0 +1,127 @@
+//! What agents are told and what they ask for.
+
+use std::path::Path;
+
+use agent_runner::{Roots, prompt_of, rehearse, strip_internal};
+use hearth_wire::{Context, InMessage};
+use serde_json::{Value, json};
+
+const CONTEXT: &str = include_str!("../../../../container/wire/fixtures/context.json");
+const MESSAGE: &str = include_str!("../../../../container/wire/fixtures/in-message.json");
+
+/// Elements of which prompts are made.
+const ELEMENTS: [&str; 9] =
+    ["context", "messages", "message", "quoted_message", "task", "webhook", "system_response", "already_sent", "said"];
+
+/// An array of messages, or a text that stands wherever people and networks can write. Whatever it is, the prompt has one
+/// element for each message and each ends where it should.
+pub fn prompts(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let stripped = strip_internal(text);
+    assert_eq!(strip_internal(&stripped), stripped);
+    if let Ok(prompt) = prompt_of(text, CONTEXT, Path::new("/session")) {
+        let messages: Vec<Value> = serde_json::from_str(text).expect("a prompt was made of it");
+        holds(&prompt, messages.len());
+        return;
+    }
+    let reply = json!({"channel": text, "platform_id": text});
+    let contents = [
+        (
+            "chat",
+            json!({"text": text, "sender": text, "replyTo": {"id": text, "sender": text, "text": text},
+            "attachments": [{"name": text, "type": text, "localPath": text}, {"url": text}, {"error": text}]}),
+        ),
+        ("chat", json!(text)),
+        ("task", json!({"prompt": text, "scriptOutput": {text: text}})),
+        ("webhook", json!({"source": text, "event": text, "payload": {text: [text]}})),
+        ("webhook", json!(text)),
+        ("system", json!({"action": text, "status": text, "result": text})),
+        ("system", json!({"text": text})),
+        (text, json!({"text": text})),
+    ];
+    let messages: Vec<Value> = contents
+        .iter()
+        .map(|(kind, content)| json!({"kind": kind, "content": content, "reply": reply, "timestamp": text}))
+        .collect();
+    let sent = json!([{"number": 1, "text": text}]);
+    let mut context: Value = serde_json::from_str(CONTEXT).expect("a context");
+    context["already_sent"] = sent;
+    let prompt = prompt_of(&json!(messages).to_string(), &context.to_string(), Path::new("/session"));
+    holds(&prompt.expect("these messages are right"), messages.len());
+}
+
+/// A tag of a prompt, as a careless reader sees it: in any case, with any spaces.
+#[derive(Debug, PartialEq)]
+enum Tag {
+    Open(String),
+    Close(String),
+}
+
+fn tags(prompt: &str) -> Vec<Tag> {
+    let tag = |part: &str| {
+        let part = part.trim_start();
+        let (close, name) = part.strip_prefix('/').map_or((false, part), |rest| (true, rest.trim_start()));
+        let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':' | '.')));
+        let name = name[..end.unwrap_or(name.len())].to_ascii_lowercase();
+        ELEMENTS.contains(&name.as_str()).then_some(if close { Tag::Close(name) } else { Tag::Open(name) })
+    };
+    prompt.split('<').skip(1).filter_map(tag).collect()
+}
+
+fn holds(prompt: &str, messages: usize) {
+    let tags = tags(prompt);
+    assert_eq!(tags.first(), Some(&Tag::Open("context".to_owned())), "{prompt}");
+    let (mut open, mut told) = (Vec::<&str>::new(), 0);
+    for tag in &tags[1..] {
+        match tag {
+            Tag::Open(name) => {
+                let inside = match name.as_str() {
+                    "message" => open.is_empty() || open == ["messages"],
+                    "quoted_message" => open.last() == Some(&"message"),
+                    "said" => open == ["already_sent"],
+                    "context" => false,
+                    _ => open.is_empty(),
+                };
+                assert!(inside, "<{name}> in {open:?}: {prompt}");
+                told += usize::from(["message", "task", "webhook", "system_response"].contains(&name.as_str()));
+                open.push(name);
+            }
+            Tag::Close(name) => assert_eq!(open.pop(), Some(name.as_str()), "{prompt}"),
+        }
+    }
+    assert!(open.is_empty(), "{open:?} is open: {prompt}");
+    assert_eq!(told, messages, "{prompt}");
+}
+
+/// One JSON-RPC message, or the arguments of each tool. What wants an answer gets one under its id, and what would be
+/// said is an object.
+pub fn tools(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    let context: Context = serde_json::from_str(CONTEXT).expect("a context");
+    let asked: InMessage = serde_json::from_str(MESSAGE).expect("a message");
+    let asked = [asked];
+    let roots = Roots::default();
+    let ask = |message: Value| rehearse(message, &context, &asked, &roots);
+    let listed = ask(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).expect("tools are listed");
+    if value.get("jsonrpc").is_none() {
+        for tool in listed["result"]["tools"].as_array().expect("a list") {
+            let params = json!({"name": tool["name"], "arguments": value});
+            let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+            answered(ask(call), &json!(7));
+        }
+        return;
+    }
+    let id = value.get("id").filter(|id| id.is_string() || id.is_number()).cloned().unwrap_or_default();
+    answered(ask(value), &id);
+}
+
+fn answered(answer: Option<Value>, id: &Value) {
+    let Some(answer) = answer else { return };
+    match answer.get("post") {
+        Some(post) => assert!(post.is_object(), "{post}"),
+        None => {
+            assert_eq!(&answer["id"], id, "{answer}");
+            assert!(answer.get("result").is_some() != answer.get("error").is_some(), "{answer}");
+        }
+    }
+}

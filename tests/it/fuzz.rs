@@ -1,0 +1,114 @@
+//! The laws of the fuzz targets, on the inputs that are kept and on thousands that are made of them: so that everybody
+//! runs them, without a fuzzer. The same numbers make the same inputs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use self::laws::{LAWS, Law};
+
+#[path = "../fuzz/src/laws/mod.rs"]
+mod laws;
+
+/// Inputs made for each law; a store is made for each of those that are `lines`.
+const MADE: u64 = 400;
+const MADE_SLOW: u64 = 20;
+
+/// What mutations put in: what parsers look for.
+const WORDS: [&str; 16] = [
+    "\"",
+    "\\",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\n",
+    "<",
+    "</message>",
+    "<internal>",
+    "\\ud83e",
+    "-1",
+    "99999999999999999999",
+    "\u{0}",
+    "🦀",
+    "*/",
+];
+
+#[test]
+fn every_law_holds_for_what_is_kept_and_what_is_made_of_it() {
+    for (name, law) in LAWS {
+        let kept = corpus(name);
+        assert!(!kept.is_empty(), "{name} has no corpus");
+        for (path, bytes) in &kept {
+            holds(name, *law, bytes, &path.display().to_string());
+        }
+        let number = if *name == "lines" { MADE_SLOW } else { MADE };
+        for seed in 0..number {
+            let mut dice = Dice(seed);
+            holds(name, *law, &made(&kept, &mut dice), &format!("seed {seed}"));
+        }
+    }
+}
+
+/// Every target has a law and every law a target.
+#[test]
+fn every_law_has_a_target() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/fuzz_targets");
+    let mut targets: Vec<String> = std::fs::read_dir(targets)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    targets.sort();
+    let mut laws: Vec<&str> = LAWS.iter().map(|(name, _)| *name).collect();
+    laws.sort_unstable();
+    assert_eq!(targets, laws);
+}
+
+fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(name);
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+fn holds(name: &str, law: Law, bytes: &[u8], what: &str) {
+    let broken = catch_unwind(AssertUnwindSafe(|| law(bytes))).is_err();
+    assert!(!broken, "{name} is broken by {what}: {:?}", String::from_utf8_lossy(bytes));
+}
+
+/// One of the kept inputs, changed in a few places.
+fn made(kept: &[(PathBuf, Vec<u8>)], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = kept[dice.below(kept.len())].1.clone();
+    for _ in 0..=dice.below(4) {
+        let (at, to) = (dice.below(bytes.len() + 1), dice.below(bytes.len() + 1));
+        let range = at.min(to)..at.max(to).min(at.min(to) + 40);
+        match dice.below(6) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+            1 => drop(bytes.drain(range)),
+            2 => {
+                let piece = bytes[range].to_vec();
+                drop(bytes.splice(to..to, piece));
+            }
+            3 => {
+                let other = &kept[dice.below(kept.len())].1;
+                let from = dice.below(other.len() + 1);
+                let piece = other[from..other.len().min(from + 40)].to_vec();
+                drop(bytes.splice(at..at, piece));
+            }
+            4 => bytes.truncate(at),
+            _ => drop(bytes.splice(at..at, WORDS[dice.below(WORDS.len())].bytes())),
+        }
+    }
+    bytes
+}
+
+/// Numbers that look random (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % (end as u64)).unwrap()
+    }
+}
