@@ -159,7 +159,9 @@ fn case(who: Who, when: When) {
         house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
     let working = matches!(when, When::Asked | When::Tool | When::Said);
     let costs = working && matches!(who, Who::Container | Who::Runner | Who::Cli);
-    if when != When::Starting {
+    // The next prompt may reach the CLI's pipe before its death reaches the runner: then that is a turn that died.
+    let met_the_dying = who == Who::Cli && when == When::Answered && tries == [0, 1];
+    if when != When::Starting && !met_the_dying {
         assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}");
     }
     if who.is_survived()
