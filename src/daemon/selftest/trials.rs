@@ -134,7 +134,7 @@ impl Seen<'_> {
             done(Attempt::Read(self.mine("host/note"))),
             done(Attempt::Read(self.group().join("note"))),
         ];
-        let system = ["/etc", "/usr/bin", "/dev/urandom"].into_iter().filter(|path| Path::new(path).exists());
+        let system = ["/etc", "/bin", "/dev/urandom"].into_iter().filter(|path| Path::new(path).exists());
         controls.extend(system.map(|path| done(Attempt::Read(path.into()))));
         controls
     }

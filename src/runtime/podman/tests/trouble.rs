@@ -118,8 +118,14 @@ fn a_start_that_got_no_answer_is_found_out() {
             RuntimeEvent::Outdated(..) => None,
         };
         let runs = world.heard.wait("either", told);
-        let alive = podman(&["ps", "-q", "--filter", &format!("label=hearth.install={}", world.install)]);
-        assert_eq!(!alive.is_empty(), runs, "incarnation {incarnation}");
+        // The service has just begun: it may not answer the first time.
+        let alive =
+            || !podman(&["ps", "-q", "--filter", &format!("label=hearth.install={}", world.install)]).is_empty();
+        if runs {
+            wait_until(&format!("incarnation {incarnation} is there"), alive);
+        } else {
+            assert!(!alive(), "incarnation {incarnation}");
+        }
         world.runtime.kill(ONE, incarnation);
         world.heard.gone(ONE, incarnation);
         wait_until("nothing runs", || {
