@@ -122,6 +122,12 @@ fn a_start_that_got_no_answer_is_found_out() {
         };
         let runs = world.heard.wait("either", told);
         let alive = podman(&["ps", "-q", "--filter", &format!("label=hearth.install={}", world.install)]);
+        if runs && alive.is_empty() {
+            // It died with the service right after it began; who asks, as every sweep does, hears of it.
+            world.runtime.inquire(ONE, incarnation);
+            world.heard.gone(ONE, incarnation);
+            continue;
+        }
         assert_eq!(!alive.is_empty(), runs, "incarnation {incarnation}");
         world.runtime.kill(ONE, incarnation);
         world.heard.gone(ONE, incarnation);
