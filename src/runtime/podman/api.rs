@@ -296,7 +296,8 @@ impl Api {
 /// What a container does that is in a state that Podman calls so.
 fn life(state: Option<&str>, code: Option<i32>) -> Life {
     match state {
-        Some("created" | "configured") => Life::Fresh,
+        // Made ready is not begun: nobody goes on with a start whose service died.
+        Some("created" | "configured" | "initialized") => Life::Fresh,
         Some("exited" | "stopped") => Life::Over(exit(code)),
         // What is being started, stopped or removed, and what nobody knows, may have processes.
         _ => Life::Alive,
@@ -355,8 +356,10 @@ mod tests {
         assert_eq!(life(Some("exited"), Some(137)), Life::Over(Exit::Signal(9)));
         assert_eq!(life(Some("exited"), Some(255)), Life::Over(Exit::Code(255)));
         assert_eq!(life(Some("stopped"), None), Life::Over(Exit::Unknown));
-        assert_eq!(life(Some("created"), Some(0)), Life::Fresh);
-        for state in ["initialized", "running", "paused", "stopping", "removing", "new word"] {
+        for state in ["created", "configured", "initialized"] {
+            assert_eq!(life(Some(state), Some(0)), Life::Fresh, "{state}");
+        }
+        for state in ["running", "paused", "stopping", "removing", "new word"] {
             assert_eq!(life(Some(state), Some(0)), Life::Alive, "{state}");
         }
     }

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -27,6 +27,9 @@ mod trouble;
 
 /// The session of most tests.
 const ONE: SessionId = SessionId::new(1);
+
+/// The service of Podman: used by many at once, taken away by one alone.
+static SERVICE: RwLock<()> = RwLock::new(());
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -64,12 +67,29 @@ struct World {
     install: String,
     heard: Heard,
     runtime: PodmanRuntime,
+    /// Given back when everything else is gone.
+    _service: (Option<RwLockReadGuard<'static, ()>>, Option<RwLockWriteGuard<'static, ()>>),
 }
 
 impl World {
     /// None without a Podman.
     fn new(script: &str) -> Option<Self> {
         socket()?;
+        let beside = SERVICE.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Self::make(script, (Some(beside), None)))
+    }
+
+    /// One while no other has the service, for tests that stop it.
+    fn alone(script: &str) -> Option<Self> {
+        socket()?;
+        let alone = SERVICE.write().unwrap_or_else(PoisonError::into_inner);
+        Some(Self::make(script, (None, Some(alone))))
+    }
+
+    fn make(
+        script: &str,
+        service: (Option<RwLockReadGuard<'static, ()>>, Option<RwLockWriteGuard<'static, ()>>),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let install = format!("t{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         for part in ["session/host", "session/agent", "groups/main", "home/main"] {
@@ -78,7 +98,7 @@ impl World {
         std::fs::write(directory.path().join("groups/main/runner.sh"), script).unwrap();
         let heard = Heard::default();
         let runtime = start(&install, &heard);
-        Some(Self { directory, install, heard, runtime })
+        Self { directory, install, heard, runtime, _service: service }
     }
 
     fn path(&self, name: &str) -> PathBuf {
