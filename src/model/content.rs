@@ -194,7 +194,7 @@ fn unescape(escaped: &str) -> Option<String> {
     Some(said)
 }
 
-/// The character of `uXXXX`, or of two of them that are the halves of a pair, and what comes after it.
+/// The character of `u` and four digits, or of two of them that are the halves of a pair, and what comes after it.
 fn unicode(escape: &str) -> Option<(char, &str)> {
     let half = |escape: &str| u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok();
     let (first, rest) = (half(escape)?, escape.get(5..)?);

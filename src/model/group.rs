@@ -56,8 +56,8 @@ pub enum StatePart {
     Muted,
 }
 
-/// A name in a session-state file, as it stands there between the quotes: plain ASCII, everything else as `\uXXXX` with
-/// small digits. So a name with half of a surrogate pair, which no text has, is a name like any other.
+/// A name in a session-state file, as it stands there between the quotes: plain ASCII, everything else as `\u` and four
+/// hexadecimal digits, the letters small. So a name with half of a surrogate pair, which no text has, is a name like any other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FieldName(String);
 

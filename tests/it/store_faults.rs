@@ -15,19 +15,19 @@ use crate::trouble::Disk;
 
 /// A disk under the store's file that can fail and take notes; nothing where there is no compiler.
 struct Shim {
-    library: PathBuf,
+    shim: PathBuf,
     _dir: tempfile::TempDir,
 }
 
 impl Shim {
     fn compile() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let library = dir.path().join("disk.so");
+        let shim = dir.path().join("disk.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/disk.c");
         let made =
-            Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).args([source, "-ldl"]).output();
+            Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&shim).args([source, "-ldl"]).output();
         match made {
-            Ok(made) if made.status.success() => Some(Self { library, _dir: dir }),
+            Ok(made) if made.status.success() => Some(Self { shim, _dir: dir }),
             other => {
                 eprintln!("SKIPPED: no disk can fail here, because nothing compiles C: {other:?}");
                 None
@@ -37,7 +37,7 @@ impl Shim {
 
     /// Variables of a program that is to have this disk.
     fn variables(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
-        let preload = ("LD_PRELOAD", self.library.to_str().unwrap());
+        let preload = ("LD_PRELOAD", self.shim.to_str().unwrap());
         [preload].iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 }
