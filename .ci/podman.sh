@@ -56,7 +56,8 @@ CONF
 export CONTAINERS_CONF=$place/containers.conf CONTAINERS_STORAGE_CONF=$place/storage.conf
 
 rm -f "$socket"
-podman system service --time=0 "unix://$socket" >"$place/service.log" 2>&1 &
+# From there, since what watches a container leaves a file where it runs when memory ends.
+(cd "$place" && exec podman system service --time=0 "unix://$socket" >"$place/service.log" 2>&1) &
 service=$!
 finish() {
     # With what builds left behind that were interrupted.

@@ -96,6 +96,8 @@ case "\$1" in
 start)
     # With the variable it would be a client.
     unset CONTAINER_HOST
+    # What watches a container leaves a file where it runs when memory ends.
+    cd "$dir"
     podman system service --time=0 "unix://$dir/podman.sock" >>"$dir/service.log" 2>&1 &
     echo \$! >"$dir/service.pid"
     for _ in \$(seq 200); do

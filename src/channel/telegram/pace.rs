@@ -57,3 +57,47 @@ impl Pace {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    async fn held(pace: &Pace, chat: &str) -> bool {
+        let chat = ForeignId::new("a chat", chat).unwrap();
+        tokio::time::timeout(Duration::ZERO, pace.clear(&chat)).await.is_err()
+    }
+
+    fn run(check: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(check);
+    }
+
+    #[test]
+    fn when_two_chats_have_to_pause_all_do() {
+        run(async {
+            let pace = Pace::default();
+            let [a, b] = ["8", "9"].map(|chat| ForeignId::new("a chat", chat).unwrap());
+            pace.pause(&a, HOUR);
+            pace.pause(&a, HOUR);
+            assert!(held(&pace, "8").await);
+            assert!(!held(&pace, "9").await && !held(&pace, "10").await, "one chat is one chat, however often");
+            pace.pause(&b, HOUR);
+            assert!(held(&pace, "8").await && held(&pace, "9").await && held(&pace, "10").await);
+        });
+    }
+
+    #[test]
+    fn a_pause_ends_and_a_later_one_is_not_ended_by_the_first() {
+        run(async {
+            let pace = Pace::default();
+            let chat = ForeignId::new("a chat", "8").unwrap();
+            pace.pause(&chat, Duration::ZERO);
+            pace.clear(&chat).await;
+            pace.pause(&chat, Duration::ZERO);
+            pace.pause(&chat, HOUR);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert!(held(&pace, "8").await);
+        });
+    }
+}
