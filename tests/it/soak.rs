@@ -249,7 +249,7 @@ fn settle(host: &mut Host, shared: &Shared) {
     });
 }
 
-/// Everything that was accepted was answered once; the store agrees with itself and nothing runs any more.
+/// Everything that was accepted was answered once, but for what was refused with its reason; the store agrees with itself and nothing runs any more.
 fn account(host: &Host, shared: &Shared) {
     let mut answers: BTreeMap<String, usize> = BTreeMap::new();
     for row in host.rows("outbound") {
@@ -260,6 +260,11 @@ fn account(host: &Host, shared: &Shared) {
         for line in text.strip_prefix("echo: ").unwrap_or_default().lines() {
             *answers.entry(line.to_owned()).or_default() += 1;
         }
+    }
+    // More strangers at once than somebody may be asked about: that is told, and is the end of it.
+    for row in host.rows("dropped") {
+        assert_eq!(row["value"]["reason"], "ApprovalsFull", "{row}");
+        *answers.entry(row["value"]["platform_message"].as_str().unwrap().to_owned()).or_default() += 1;
     }
     let accepted = shared.accepted.lock().unwrap();
     assert!(accepted.len() > 20, "only {} messages were accepted", accepted.len());
