@@ -10,7 +10,9 @@ use crate::model::id::SessionId;
 use super::super::{Mailboxes, Watcher};
 use super::{Place, SESSION};
 
-const SOON: Duration = Duration::from_secs(5);
+/// For what has to happen, on a machine under load; nothing waits so long when all is well.
+const SOON: Duration = Duration::from_secs(60);
+/// For what must not happen: too short a wait can only miss it.
 const NEVER: Duration = Duration::from_millis(150);
 
 fn watcher() -> (Watcher, Receiver<SessionId>) {

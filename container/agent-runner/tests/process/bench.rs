@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Long enough for a slow machine; nothing waits so long when things work.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
 
@@ -105,6 +105,11 @@ impl Bench {
 
     pub(crate) fn session(&self, inside: &str) -> PathBuf {
         self.dir.path().join("session").join(inside)
+    }
+
+    /// Lets turns end that wait for the file `go`: with `!until go`, or a tool made by [`until_go`].
+    pub(crate) fn go(&self) {
+        fs::write(self.path("group/go"), "").unwrap();
     }
 
     /// Writes the context as it is now.
@@ -237,6 +242,11 @@ impl Bench {
         let read = |name: String| self.read(&format!("{inside}/{name}")).map(|value| (name, value));
         names(&self.session(inside)).into_iter().filter(|name| wanted(name)).filter_map(read).collect()
     }
+}
+
+/// A shell command that shows by a file that it began, and ends when there is a file `go`.
+pub(crate) fn until_go(begun: &str) -> String {
+    format!("touch {begun}; while [ ! -e go ]; do sleep 0.05; done")
 }
 
 /// A variable of the tests' own environment.
