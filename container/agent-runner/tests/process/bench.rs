@@ -262,11 +262,6 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// What time it is, to measure with.
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
-
 /// Asks again and again until there is an answer.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
