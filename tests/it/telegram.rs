@@ -234,7 +234,7 @@ fn what_a_dead_daemon_may_have_said_is_marked_when_it_is_said_again() {
     host.stop();
 }
 
-/// The few lines of the README that lead from an empty directory to a bot that answers.
+/// The few lines of `docs/channels.md` that lead from an empty directory to a bot that answers.
 #[test]
 fn the_short_way_to_telegram() {
     let mut host = Host::new();
