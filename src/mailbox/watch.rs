@@ -1,8 +1,8 @@
 //! Tells at once when an agent wrote something, so that nobody has to poll.
 //!
 //! One inotify instance watches `agent/ack` and `agent/out` of live sessions. It watches the directories themselves, by
-//! descriptor, not whatever has their names. It is an accelerator only: when it cannot be had or loses something, it
-//! says so and the caller polls.
+//! descriptor, not whatever has their names. It is an accelerator only: the daemon looks into every live session once a
+//! second all the same, which is enough where it cannot be had or loses something.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -43,8 +43,6 @@ struct State {
     watched: HashMap<SessionId, Vec<(PathBuf, OwnedFd)>>,
     /// Sessions whose callback was called and whose collection has not begun.
     queued: HashSet<SessionId>,
-    /// Sessions that are not watched as they should be.
-    lost: HashSet<SessionId>,
 }
 
 impl Watcher {
@@ -67,19 +65,16 @@ impl Watcher {
     /// Watches a session, and calls the callback once for what is there already. Watching it again renews the watch.
     ///
     /// # Errors
-    /// [`Error`] when the mailbox cannot be opened. That the machine does not watch is none: [`Self::needs_poll`].
+    /// [`Error`] when the mailbox cannot be opened. That the machine does not watch is none.
     pub fn watch(&self, mailboxes: &Mailboxes, session: SessionId) -> Result<(), Error> {
         self.unwatch(session);
         let mailbox = mailboxes.open_mailbox(session)?;
         let mut watched = Vec::new();
-        let mut lost = false;
         for name in [ACK_DIR, OUT_DIR] {
-            match mailbox.agent.dir(name)? {
-                Look::Found(dir) => match self.add(&dir) {
-                    Some(path) => watched.push((path, dir.into_number(&mailboxes.root)?)),
-                    None => lost = true,
-                },
-                Look::Absent | Look::Refused(_) => lost = true,
+            if let Look::Found(dir) = mailbox.agent.dir(name)?
+                && let Some(path) = self.add(&dir)
+            {
+                watched.push((path, dir.into_number(&mailboxes.root)?));
             }
         }
         let mut state = self.shared.lock();
@@ -87,9 +82,6 @@ impl Watcher {
             state.sessions.insert(path.clone(), session);
         }
         state.watched.insert(session, watched);
-        if lost {
-            state.lost.insert(session);
-        }
         drop(state);
         self.shared.wake(session);
         Ok(())
@@ -103,7 +95,6 @@ impl Watcher {
             state.sessions.remove(path);
         }
         state.queued.remove(&session);
-        state.lost.remove(&session);
         drop(state);
         // Not under the lock: the watcher's thread may be waiting for it while it has to answer this.
         for (path, _) in &watched {
@@ -117,12 +108,6 @@ impl Watcher {
     /// To be called when the collection of a session begins, before it looks: what is written from then on is told again.
     pub fn taken(&self, session: SessionId) {
         self.shared.lock().queued.remove(&session);
-    }
-
-    /// Whether some live session is not watched, so that the caller has to look by itself from time to time.
-    #[must_use]
-    pub fn needs_poll(&self) -> bool {
-        self.native.is_none() || !self.shared.lock().lost.is_empty()
     }
 
     fn add(&self, dir: &Dir) -> Option<PathBuf> {
@@ -141,22 +126,15 @@ impl Shared {
         match event {
             Ok(event) if event.need_rescan() => self.wake_all(),
             Ok(event) => event.paths.iter().for_each(|path| self.handle_path(&event.kind, path)),
-            Err(_) => {
-                let mut state = self.lock();
-                let all: Vec<SessionId> = state.watched.keys().copied().collect();
-                state.lost.extend(all);
-                drop(state);
-                self.wake_all();
-            }
+            Err(_) => self.wake_all(),
         }
     }
 
     fn handle_path(&self, kind: &EventKind, path: &Path) {
-        let mut state = self.lock();
+        let state = self.lock();
         if let Some(&session) = state.sessions.get(path) {
             // The directory itself: it was removed or renamed, the watch sees nothing any more.
             if matches!(kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-                state.lost.insert(session);
                 drop(state);
                 self.wake(session);
             }

@@ -63,6 +63,11 @@ impl Attack {
 
 const BOTH: By = By::Agent { process: Stand::Held, podman: Stand::Held };
 
+/// Where nothing can hold a process back.
+const EVERY_NETWORK: Stand = Stand::Open("a process reaches every network");
+/// What limits need.
+const CONTROL_GROUPS: Stand = Stand::With("control groups, which Podman without root has only if they are delegated");
+
 const fn split(process: Stand, podman: Stand) -> By {
     By::Agent { process, podman }
 }
@@ -162,26 +167,26 @@ pub const ATTACKS: &[Attack] = &[
         RIGHTS,
         "unconfined",
         ("is a `command` or `claude` where nothing can confine it", "it does not start unless it is `unconfined`"),
-        split(Stand::Held, Stand::Held),
+        BOTH,
     ),
     attack(
         NETWORK,
         "network-none",
         ("reaches this machine with `network = \"none\"`", "nobody answers"),
-        split(Stand::Open("a process reaches every network"), Stand::Held),
+        split(EVERY_NETWORK, Stand::Held),
     ),
     attack(
         NETWORK,
         "network-host",
         ("reaches other machines with `network = \"host\"`", "there is no way"),
-        split(Stand::Open("a process reaches every network"), Stand::Held),
+        split(EVERY_NETWORK, Stand::Held),
     ),
     attack(
         NETWORK,
         "network-open",
         ("reaches services of this machine, or other agents, with `network = \"open\"`", "there is no way"),
         split(
-            Stand::Open("a process reaches every network"),
+            EVERY_NETWORK,
             Stand::Open("`open` is open; without root, and with `host`, the loopback address is reached, too"),
         ),
     ),
@@ -189,19 +194,13 @@ pub const ATTACKS: &[Attack] = &[
         FLOODS,
         "fork-bomb",
         ("starts processes without end", "its limit ends it, 512 unless configured"),
-        split(
-            Stand::Open("as many as your user may have"),
-            Stand::With("control groups, which Podman without root has only if they are delegated"),
-        ),
+        split(Stand::Open("as many as your user may have"), CONTROL_GROUPS),
     ),
     attack(
         FLOODS,
         "memory",
         ("uses all memory", "its limit ends it, 2 GiB unless configured"),
-        split(
-            Stand::Open("as much as the machine has"),
-            Stand::With("control groups, which Podman without root has only if they are delegated"),
-        ),
+        split(Stand::Open("as much as the machine has"), CONTROL_GROUPS),
     ),
     attack(
         FLOODS,

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::host::wait_for;
+
 const CONFIG: &str = r#"
 schema = 1
 [[agents]]
@@ -99,14 +101,11 @@ struct Daemon(Child);
 impl Daemon {
     fn start(data: &Path) -> Self {
         let daemon = Self(hearth(data, &["run", "--runtime", "process"]).env("HEARTH_LOG", "error").spawn().unwrap());
-        for _ in 0..200 {
+        wait_for("the daemon to start", || {
             let status: serde_json::Value = serde_json::from_str(&fine(data, &["status", "--json"])).unwrap();
-            if status["daemon"].is_object() {
-                return daemon;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("the daemon did not start");
+            status["daemon"].is_object().then_some(())
+        });
+        daemon
     }
 
     fn kill(mut self) {
@@ -357,22 +356,33 @@ fn a_damaged_record_is_named_and_nothing_is_made_of_it() {
 fn changes_are_shown_until_somebody_has_seen_enough() {
     let (_dir, data) = installation();
     let _daemon = Daemon::start(&data);
+    // Nobody says when it looks for the first time: things happen until it tells of one.
     let follow = |args: &[&str]| {
         let mut child = dump(&data, args).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        std::thread::sleep(Duration::from_millis(500));
-        (child, output)
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let told = AtomicBool::new(false);
+        let line = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for id in (0..1_000).take_while(|_| !told.load(Ordering::SeqCst)) {
+                    inject(&data, &[format!("{args:?} {id}")], "a secret");
+                }
+            });
+            let mut line = String::new();
+            let read = output.read_line(&mut line);
+            told.store(true, Ordering::SeqCst);
+            read.map(|_| line).unwrap()
+        });
+        (child, output, line)
     };
-    let (mut child, output) = follow(&["--follow", "--json", "--table", "bodies"]);
-    inject(&data, &["1".to_owned()], "a secret");
-    let line = output.lines().next().unwrap().unwrap();
+    let (mut child, output, line) = follow(&["--follow", "--json", "--table", "bodies"]);
+    drop(output);
     let row: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((row["change"].as_str(), row["table"].as_str()), (Some("added"), Some("bodies")), "{line}");
     assert!(!line.contains("secret"), "{line}");
     assert!(child.wait().unwrap().success(), "it ends when nobody reads its lines");
-    let (mut child, mut output) = follow(&["--follow"]);
+    let (mut child, mut output, _) = follow(&["--follow"]);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert!(child.wait().unwrap().success(), "it ends well when it is interrupted");
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+    assert!(child.wait().unwrap().success(), "it ends well when it is interrupted");
 }

@@ -6,6 +6,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,9 +18,13 @@ use crate::host::{Host, Running, wait_for};
 
 pub(crate) const SECRET: &str = "a secret of both sides";
 
-/// A port of this machine that was free a moment ago.
+/// A port of this machine that is free: below those that the system gives to whoever asks for any, and each only once, so
+/// that nobody else comes by it before it is used.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 100).unwrap() * 100;
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(|| 20_000 + (first + GIVEN.fetch_add(1, Ordering::Relaxed)) % 10_000).find(free).unwrap()
 }
 
 /// A daemon's directory with an agent that echoes. The secret is in its environment.
@@ -372,7 +377,7 @@ fn a_daemon_that_stops_asks_bridges_to_come_again() {
     host.apply(&web(port, ""));
     host.start();
     let mut slow = say("m1", "room");
-    slow["message"]["content"]["text"] = json!("!sleep 4s\nslow");
+    slow["message"]["content"]["text"] = json!("!until go\nslow");
     wait_for("the web service", || post(port, SECRET, "/v1/events", &slow).filter(|(status, _)| *status == 200));
     wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
     let daemon = host.daemon().unwrap();
@@ -380,6 +385,7 @@ fn a_daemon_that_stops_asks_bridges_to_come_again() {
     wait_for("the daemon to wait", || daemon.stderr().contains("waiting for 1 turn").then_some(()));
     let (status, answer) = post(port, SECRET, "/v1/events", &say("m2", "room")).unwrap();
     assert!(status == 503 && answer.to_string().contains("the daemon is stopping"), "{status} {answer}");
+    host.go();
     assert_eq!(host.ended().code, Some(0));
     // The channel has no receiver, which the agent is told of as context.
     let asked = host.rows("messages").iter().filter(|row| row["value"]["trigger"] == true).count();

@@ -163,9 +163,10 @@ fn a_client_that_is_killed_harms_nobody() {
     let mut host = Host::new();
     host.start();
     let mut chat = Running::start_open(host.command(&["chat"]));
-    chat.type_line("!sleep 1s\nhello");
-    wait_for("the message", || (!host.states().is_empty()).then_some(()));
+    chat.type_line("!until go\nhello");
+    wait_for("both messages", || (host.states().len() == 2).then_some(()));
     chat.signal(Signal::KILL).end();
+    host.go();
     let inject = Running::start_open(host.command(&["inject"]));
     inject.signal(Signal::KILL).end();
     // The answer to the one who went is shown to the next, before the next one's own.

@@ -33,11 +33,6 @@ pub(crate) fn patient() -> (Host, FakeTelegram) {
     connect(host)
 }
 
-/// Lets the agent's turns end.
-pub(crate) fn go(host: &Host) {
-    std::fs::write(host.data().join("groups/main/go"), b"").unwrap();
-}
-
 /// What the agent began with, in order.
 pub(crate) fn begun(host: &Host) -> Vec<String> {
     let text = std::fs::read_to_string(host.data().join("groups/main/begun")).unwrap_or_default();
@@ -92,7 +87,7 @@ fn a_turn_ends_and_is_answered_and_nothing_new_begins() {
     let told = format!("{}{}", refused.stdout, refused.stderr);
     assert!(refused.code == Some(1) && told.contains("the daemon is stopping"), "{refused:?}");
     server.happens(typed(4, "fourth"));
-    go(&host);
+    host.go();
     let Ended { code, stderr, .. } = host.ended();
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(server.shown(123), ["did first"], "{stderr}");
@@ -114,7 +109,7 @@ fn a_second_signal_stops_at_once_and_the_turn_is_done_after_the_next_start() {
         let Ended { code, stderr, .. } = host.ended();
         assert!(code == Some(0) && stderr.contains("not waiting any more"), "{stderr}");
         assert!(server.shown(123).is_empty() && begun(&host) == ["first"]);
-        go(&host);
+        host.go();
         host.start();
         wait_shown(&server, &["did first"]);
         assert_calm(host, &server, &["did first"]);
@@ -130,7 +125,7 @@ fn a_daemon_that_dies_while_it_waits_loses_nothing() {
     wait_for("the second message", || (host.states().len() == 2).then_some(()));
     ask(&mut host, Signal::TERM);
     host.kill();
-    go(&host);
+    host.go();
     host.start();
     wait_shown(&server, &["did first", "did second"]);
     assert_calm(host, &server, &["did first", "did second"]);

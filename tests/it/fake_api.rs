@@ -10,8 +10,6 @@
 //! | | without it the answer is `heard: ` and the prompt without its tags |
 //! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
 //! | `[[better TEXT]]` | the answer when the agent is told that its answer to this prompt was not delivered |
-//! | `[[delay MS]]` | waits before the answer |
-//! | `[[drip MS]]` | waits within the answer's text, when it has begun |
 //! | `[[error STATUS TYPE]]` | an API error instead of an answer |
 //! | `[[gate N]]` | the answer after N rounds of calls waits until [`FakeApi::open`] |
 //!
@@ -65,8 +63,6 @@ struct Script {
     /// Rounds of calls.
     tools: Vec<Vec<(String, Value)>>,
     say: String,
-    delay: Duration,
-    drip: Duration,
     error: Option<(u16, String)>,
     /// Tools that were called already.
     called: usize,
@@ -180,9 +176,6 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
     shared.requests.lock().unwrap().push(body.clone());
     let number = shared.answered.fetch_add(1, Ordering::SeqCst);
     let script = script(body);
-    if script.called == 0 {
-        std::thread::sleep(script.delay);
-    }
     let trouble = *shared.trouble.lock().unwrap();
     if let Some(trouble) = trouble {
         return be_in_trouble(stream, shared, trouble);
@@ -211,8 +204,7 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
         "content": content, "stop_reason": reason, "stop_sequence": null,
         "usage": {"input_tokens": 100, "output_tokens": 10},
     });
-    let drip = if reason == "end_turn" { script.drip } else { Duration::ZERO };
-    if body["stream"] == true { stream_message(stream, message, drip) } else { respond(stream, 200, &message) }
+    if body["stream"] == true { stream_message(stream, message) } else { respond(stream, 200, &message) }
 }
 
 fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble) -> std::io::Result<()> {
@@ -249,8 +241,8 @@ fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble) -> s
     Ok(())
 }
 
-/// The message as a series of server-sent events, with a pause when its content has begun.
-fn stream_message(stream: &mut TcpStream, mut message: Value, drip: Duration) -> std::io::Result<()> {
+/// The message as a series of server-sent events.
+fn stream_message(stream: &mut TcpStream, mut message: Value) -> std::io::Result<()> {
     let contents = message["content"].take();
     let reason = message["stop_reason"].take();
     message["content"] = json!([]);
@@ -266,7 +258,6 @@ fn stream_message(stream: &mut TcpStream, mut message: Value, drip: Duration) ->
             (start, delta)
         };
         send(stream, &json!({"type": "content_block_start", "index": index, "content_block": start}))?;
-        std::thread::sleep(drip);
         send(stream, &json!({"type": "content_block_delta", "index": index, "delta": delta}))?;
         send(stream, &json!({"type": "content_block_stop", "index": index}))?;
     }
@@ -328,9 +319,7 @@ fn script(body: &Value) -> Script {
             "better" => {}
             "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
             "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
-            "drip" => script.drip = Duration::from_millis(rest.parse().unwrap()),
             "gate" => script.gate = Some(rest.parse().unwrap()),
-            "delay" => script.delay = Duration::from_millis(rest.parse().unwrap()),
             "error" => script.error = Some((first.parse().unwrap(), second.to_owned())),
             _ => script.say = format!("the stand-in knows no directive {word}"),
         }

@@ -24,6 +24,8 @@ pub(crate) const NAME: &str = "hearth_bot";
 /// What goes wrong with one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
+    /// Nothing.
+    None,
     /// An error in the API's form, with parameters.
     Error(u16, &'static str, Value),
     /// The connection ends before anything happened.
@@ -32,8 +34,8 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// It happens, and the answer is this, with this status.
     Say(u16, String),
-    /// It happens after this time.
-    Delay(Duration),
+    /// It happens when [`FakeTelegram::release`] was called.
+    Hold,
 }
 
 /// One call that was made.
@@ -60,6 +62,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     stopped: bool,
+    /// What is held happens.
+    released: bool,
     token: String,
     next_update: i64,
     updates: BTreeMap<i64, Value>,
@@ -116,6 +120,12 @@ impl FakeTelegram {
     /// The next calls of a method fail like this, one after the other.
     pub(crate) fn fails(&self, method: &str, faults: impl IntoIterator<Item = Fault>) {
         self.shared.lock().faults.entry(method.to_owned()).or_default().extend(faults);
+    }
+
+    /// Lets happen what is held, and whatever would be later.
+    pub(crate) fn release(&self) {
+        self.shared.lock().released = true;
+        self.shared.changed.notify_all();
     }
 
     /// The only token that is taken from now on.
@@ -229,8 +239,10 @@ fn call(stream: &TcpStream, shared: &Shared, method: &str, request: Request) -> 
             return Ok(true);
         }
         Some(Fault::Close) => return Ok(false),
-        Some(Fault::Delay(length)) => std::thread::sleep(length),
-        Some(Fault::LoseAnswer | Fault::Say(..)) | None => {}
+        Some(Fault::Hold) => {
+            drop(shared.changed.wait_while(shared.lock(), |state| !state.released && !state.stopped).unwrap());
+        }
+        Some(Fault::None | Fault::LoseAnswer | Fault::Say(..)) | None => {}
     }
     let (status, answer) = happen(shared, method, &parameters, &files);
     match fault {

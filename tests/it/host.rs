@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// Longest wait for anything that has to happen; a machine under load is slow.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Time between two looks at something that is waited for.
 const LOOK: Duration = Duration::from_millis(10);
 /// What a daemon logs when it serves.
@@ -189,6 +189,13 @@ impl Host {
         wait_for_or("every message to end", &mut look, || {
             format!("{:?}; incarnations {:?}", self.states(), self.rows("incarnations"))
         });
+    }
+
+    /// Lets turns of the agent `main` end that wait for its file `go`, such as those of `!until go`.
+    pub(crate) fn go(&self) {
+        let folder = self.data().join("groups/main");
+        wait_for("the agent's directory", || folder.is_dir().then_some(()));
+        std::fs::write(folder.join("go"), b"").unwrap();
     }
 
     pub(crate) fn status(&self) -> Value {

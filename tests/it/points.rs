@@ -3,7 +3,7 @@
 //! A conversation in which everything happens is held once while the points are counted, then again and again with a death
 //! at the k-th of them. Each time everybody is answered once, the store agrees with itself, and nothing is left over.
 //!
-//! An ordinary run takes every so many points, others every day; `HEARTH_ALL_POINTS=1` takes all, `HEARTH_POINT=<k>` one.
+//! An ordinary run takes every so many points; `HEARTH_ALL_POINTS=1` takes all, `HEARTH_POINT=<k>` one.
 
 mod commands;
 
@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -57,15 +56,13 @@ fn pick(what: &str, points: &[String], most: usize) -> Vec<usize> {
     if std::env::var_os("HEARTH_ALL_POINTS").is_some() || points.len() <= most {
         return (1..=points.len()).collect();
     }
-    let days = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 86_400;
     let stride = points.len().div_ceil(most);
-    let first = usize::try_from(days).unwrap() % stride + 1;
     let (all, kinds) = (points.len(), names.len());
     eprintln!(
-        "NOT ALL POINTS: of {all} ({kinds} kinds) of {what} every {stride}th from the {first}th on is one of a death; \
-               HEARTH_ALL_POINTS=1 takes all of them"
+        "NOT ALL POINTS: of {all} ({kinds} kinds) of {what} every {stride}th is one of a death; HEARTH_ALL_POINTS=1 takes \
+         all of them"
     );
-    (first..=all).step_by(stride).collect()
+    (1..=all).step_by(stride).collect()
 }
 
 /// The names of the points that were passed.

@@ -1,20 +1,11 @@
 //! What was accepted before a crash is answered after it: with real processes and a real `kill -9`.
 
-use std::time::{Duration, Instant};
-
 use crate::host::{Host, Running, is_alive, wait_for};
 
-/// Time from the start of a daemon until what waited is answered.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
-
-/// Starts the daemon and measures how long it takes until there are so many outgoing messages.
+/// Starts the daemon and waits until there are so many outgoing messages.
 fn start_and_wait(host: &mut Host, count: usize) -> Vec<String> {
-    let begin = Instant::now();
     host.launch();
-    let said = host.wait_said(count);
-    let took = begin.elapsed();
-    assert!(took < ANSWERED_WITHIN, "it took {took:?}");
-    said
+    host.wait_said(count)
 }
 
 /// Nothing is left open, and nothing is said again: also not by another start, which serves the session once more.
@@ -60,11 +51,12 @@ fn what_a_daemon_accepted_survives_its_sudden_end() {
 fn a_turn_that_was_cut_off_is_taken_again() {
     let mut host = Host::with_echo();
     host.start();
-    host.inject("m1", "!sleep 2s\nslow");
+    host.inject("m1", "!until go\nslow");
     wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
     let runners = runners(&host);
     assert_eq!(runners.len(), 1, "{runners:?}");
     host.kill();
+    host.go();
     let said = start_and_wait(&mut host, 1);
     assert_eq!(said, ["echo: slow"]);
     assert!(!is_alive(runners[0]), "the runner of the dead daemon lives on");
@@ -90,10 +82,11 @@ fn an_answer_for_a_terminal_that_went_away_is_shown_to_the_next() {
     let mut host = Host::new();
     host.start();
     let mut first = Running::start_open(host.command(&["chat"]));
-    first.type_line("!sleep 1s");
+    first.type_line("!until go");
     first.type_line("late");
     wait_for("both to be accepted", || (host.states().len() == 2).then_some(()));
     first.signal(rustix::process::Signal::KILL).end();
+    host.go();
     let said = host.wait_said(1);
     assert_eq!(said, ["echo: late"]);
     host.kill();

@@ -220,10 +220,11 @@ fn a_stranger_is_answered_when_the_owner_presses_a_button() {
 #[test]
 fn what_a_dead_daemon_may_have_said_is_marked_when_it_is_said_again() {
     let (mut host, server) = connected("provider = \"echo\"");
-    server.fails("sendMessage", [Fault::Delay(std::time::Duration::from_secs(2))]);
+    server.fails("sendMessage", [Fault::Hold]);
     server.happens(typed(7, "hello"));
     wait_for("the attempt", || (!server.calls("sendMessage").is_empty()).then_some(()));
     host.kill();
+    server.release();
     host.start();
     let shown = wait_shown(&server, 2);
     let marked = shown.iter().filter(|text| text.starts_with("(sent again")).count();
@@ -233,7 +234,7 @@ fn what_a_dead_daemon_may_have_said_is_marked_when_it_is_said_again() {
     host.stop();
 }
 
-/// The few lines of the README that lead from an empty directory to a bot that answers.
+/// The few lines of `docs/channels.md` that lead from an empty directory to a bot that answers.
 #[test]
 fn the_short_way_to_telegram() {
     let mut host = Host::new();

@@ -1,7 +1,7 @@
 //! `hearth-dump`: shows what a store holds, also beside a running daemon, and whether it agrees with itself.
 //!
-//! It opens the store for reading only, in transactions that are over before anything is printed, goes on after what it cannot read and says so. It owns no table's name: the list
-//! of tables does.
+//! It opens the store for reading only, in transactions that are over before anything is printed, goes on after what it
+//! cannot read and says so. It owns no table's name: the list of tables does.
 
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::MetadataExt;

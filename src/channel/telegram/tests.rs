@@ -93,32 +93,40 @@ struct Bench {
     runtime: Runtime,
 }
 
-/// Pauses short enough for tests.
+/// An address at which nobody listens.
+const NOBODY: &str = "http://127.0.0.1:9";
+
+/// Pauses short enough for tests, and the patience of a slow machine.
 const QUICK: Times = Times {
     poll: Duration::from_secs(20),
     pause: Duration::from_millis(20),
     pause_max: Duration::from_millis(100),
     pause_refused: Duration::from_millis(50),
-    patience: Duration::from_secs(4),
+    patience: Duration::from_secs(40),
 };
 
 impl Bench {
     /// A bot whose server is up.
     fn up() -> Self {
-        let bench = Self::new();
+        Self::with(QUICK)
+    }
+
+    /// The same, with other times.
+    fn with(times: Times) -> Self {
+        let bench = Self::begin(FakeTelegram::start(), None, times);
         bench.until("the bot is connected", || bench.heard(|heard| heard.reachable > 0));
         bench
     }
 
-    fn new() -> Self {
-        Self::at(FakeTelegram::start(), None)
+    fn at(server: FakeTelegram, url: Option<String>) -> Self {
+        Self::begin(server, url, QUICK)
     }
 
-    fn at(server: FakeTelegram, url: Option<String>) -> Self {
+    fn begin(server: FakeTelegram, url: Option<String>, times: Times) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (ears, sessions) = (Arc::<Ears>::default(), tempfile::tempdir().unwrap());
         let mut bench = Self { server, ears, bot: None, sessions, runtime };
-        bench.start(url, QUICK);
+        bench.start(url, times);
         bench
     }
 
@@ -145,13 +153,13 @@ impl Bench {
 
     /// Waits for something that has to happen.
     fn until(&self, what: &str, happened: impl Fn() -> bool) {
-        for _ in 0..6_000 {
+        for _ in 0..24_000 {
             if happened() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        panic!("{what}: not in 30 s; {:?}", self.bot.as_ref().map(|bot| bot.state()));
+        panic!("{what}: not in 120 s; {:?}", self.bot.as_ref().map(|bot| bot.state()));
     }
 
     /// Delivers and waits for the outcome.

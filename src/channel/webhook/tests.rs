@@ -238,7 +238,7 @@ impl World {
 }
 
 async fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         if let Some(found) = look() {
             return found;
         }

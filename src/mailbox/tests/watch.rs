@@ -10,7 +10,9 @@ use crate::model::id::SessionId;
 use super::super::{Mailboxes, Watcher};
 use super::{Place, SESSION};
 
-const SOON: Duration = Duration::from_secs(5);
+/// For what has to happen, on a machine under load; nothing waits so long when all is well.
+const SOON: Duration = Duration::from_secs(60);
+/// For what must not happen: too short a wait can only miss it.
 const NEVER: Duration = Duration::from_millis(150);
 
 fn watcher() -> (Watcher, Receiver<SessionId>) {
@@ -49,20 +51,18 @@ fn a_finished_file_is_told_at_once_and_once() {
     }
     put(&place, "out/c");
     assert_eq!(told.recv_timeout(SOON), Ok(SESSION));
-    assert!(!watcher.needs_poll());
 }
 
 #[test]
 fn what_the_host_does_itself_is_not_told() {
     let place = Place::new();
     put(&place, "ack/a");
-    let (watcher, told) = watching(&place);
+    let (_watcher, told) = watching(&place);
     let collected = place.collect();
     place.discard(&collected.collection);
     fs::write(place.agent("out/.tmp-1-x"), "half").unwrap();
     fs::write(place.agent("state.json"), "{}").unwrap();
     assert!(told.recv_timeout(NEVER).is_err());
-    assert!(!watcher.needs_poll());
 }
 
 #[test]
@@ -98,14 +98,12 @@ fn sessions_are_told_apart() {
 }
 
 #[test]
-fn a_replaced_directory_makes_the_caller_poll_until_it_is_watched_again() {
+fn a_replaced_directory_is_told_and_can_be_watched_again() {
     let place = Place::new();
     let (watcher, told) = watching(&place);
     fs::remove_dir(place.agent("ack")).unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok(SESSION));
-    assert!(watcher.needs_poll());
     watcher.watch(&place.mailboxes, SESSION).unwrap();
-    assert!(!watcher.needs_poll());
     assert_eq!(told.recv_timeout(SOON), Ok(SESSION));
     watcher.taken(SESSION);
     put(&place, "ack/a");
@@ -117,22 +115,18 @@ fn links_are_not_watched() {
     let place = Place::new();
     fs::remove_dir(place.agent("ack")).unwrap();
     symlink(place.outside(), place.agent("ack")).unwrap();
-    let (watcher, told) = watching(&place);
-    assert!(watcher.needs_poll());
+    let (_watcher, told) = watching(&place);
     fs::write(place.outside().join("new"), "x").unwrap();
     assert!(told.recv_timeout(NEVER).is_err());
-    watcher.unwatch(SESSION);
-    assert!(!watcher.needs_poll());
 }
 
 #[test]
-fn without_a_watcher_the_caller_polls() {
+fn where_nothing_watches_what_is_there_already_is_told() {
     let place = Place::new();
     let (sender, told) = channel();
     let watcher = Watcher::without_native(move |session| {
         sender.send(session).ok();
     });
-    assert!(watcher.needs_poll());
     watcher.watch(&place.mailboxes, SESSION).unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok(SESSION));
     watcher.unwatch(SESSION);

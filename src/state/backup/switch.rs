@@ -124,7 +124,8 @@ pub(in crate::state) fn next(data: &Path) -> PathBuf {
     data.join(NEXT)
 }
 
-/// Removes what a restore, an import, compacting or making a store left when it was interrupted. The caller holds the daemon's lock.
+/// Removes what a restore, an import, compacting or making a store left when it was interrupted. The caller holds the
+/// daemon's lock.
 pub(in crate::state) fn remove_unfinished(data: &Path) {
     // What cannot be removed takes up space and does no harm.
     drop(files::leave_room(&next(data)));

@@ -99,14 +99,14 @@ impl Program {
                 }
             }
         });
-        waiting.recv_timeout(Duration::from_secs(60)).unwrap();
+        waiting.recv_timeout(crate::host::PATIENCE).unwrap();
         daemon
     }
 
     /// Repeats a command until its JSON is as expected.
     pub(super) fn wait_for(&self, args: &[&str], expected: impl Fn(&serde_json::Value) -> bool) {
         let mut last = None;
-        for _ in 0..300 {
+        for _ in 0..1_200 {
             let told = self.run(args);
             if serde_json::from_str(&told.out).is_ok_and(|json| expected(&json)) {
                 return;

@@ -18,7 +18,7 @@ use crate::host::{CHAT, Host, wait_for};
 use crate::telegram::typed;
 
 /// For what takes its time by design; also on a busy machine.
-pub(super) const LONG: Duration = Duration::from_secs(100);
+pub(super) const LONG: Duration = Duration::from_secs(180);
 
 /// The Podman for tests: its socket and the agents' image.
 pub(super) fn podman() -> Option<(PathBuf, String)> {

@@ -240,27 +240,6 @@ pub(super) const BANS: &[Ban] = &[
         why: "no other child inherits descriptors",
     },
     Ban {
-        thing: Thing::Crate("reqwest"),
-        within: "",
-        places: &[
-            ("src/channel/", "asks the servers of networks"),
-            ("src/runtime/podman/api.rs", "asks Podman at its Unix socket"),
-        ],
-        why: "only channels talk to networks",
-    },
-    Ban {
-        thing: Thing::Crate("rustls"),
-        within: "",
-        places: &[
-            ("src/channel/http.rs", "says which cryptography the one client uses"),
-            (
-                "src/runtime/podman/api.rs",
-                "names the same, which a client wants to know also where nothing is encrypted",
-            ),
-        ],
-        why: "only channels talk to networks",
-    },
-    Ban {
         thing: Thing::Crate("axum"),
         within: "",
         places: &[

@@ -7,6 +7,7 @@
 //! | line | effect |
 //! |---|---|
 //! | `!sleep DURATION` | waits without progress |
+//! | `!until NAME` | the same, until the agent's directory has a file of this name |
 //! | `!progress COUNT DURATION` | so many events, waiting before each |
 //! | `!tool NAME TIMEOUT DURATION` | a tool that declares TIMEOUT (`-`: none) and runs so long, without progress |
 //! | `!say TEXT` | said at once (`final: false`), unless an earlier incarnation already did in this turn |
@@ -30,6 +31,7 @@
 //! In the end the rest is answered as `echo: <rest>`, followed by ` (context: <text>; <text>)` if there was context.
 //! With an empty rest that answer is left out if a directive was there.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_wire::{Address, OutKind};
@@ -44,13 +46,16 @@ use crate::roots::Roots;
 
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The provider; it has no state.
+/// The provider; it remembers nothing.
 #[derive(Debug)]
-pub(crate) struct Echo;
+pub(crate) struct Echo {
+    /// The agent's directory.
+    group: PathBuf,
+}
 
 /// One of them.
-pub(super) fn open(_roots: &Roots) -> Box<dyn Provider> {
-    Box::new(Echo)
+pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
+    Box::new(Echo { group: roots.group.clone() })
 }
 
 impl Provider for Echo {
@@ -64,7 +69,10 @@ impl Provider for Echo {
                 Some("silence") => silent = true,
                 Some(directive) => {
                     directed = true;
-                    obey(directive, turn, report)?;
+                    match directive.strip_prefix("until ") {
+                        Some(name) => until(&self.group, name, report)?,
+                        None => obey(directive, turn, report)?,
+                    }
                 }
                 None => rest.push(line),
             }
@@ -173,6 +181,18 @@ fn pause(report: &mut Report<'_>, long: Option<Duration>) -> Result<(), TurnErro
         }
         std::thread::sleep(left.min(SLICE));
     }
+}
+
+/// Waits until a directory has a file of this name, in slices in which the runner can be stopped.
+fn until(directory: &Path, name: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
+    if Path::new(name).file_name() != Some(name.as_ref()) {
+        return Err(misread(name, &"a name of a file is needed"));
+    }
+    while !directory.join(name).exists() {
+        report.check()?;
+        std::thread::sleep(SLICE);
+    }
+    Ok(())
 }
 
 fn two(text: &str) -> Result<(&str, &str), TurnError> {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Long enough for a slow machine; nothing waits so long when things work.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
 
@@ -105,6 +105,11 @@ impl Bench {
 
     pub(crate) fn session(&self, inside: &str) -> PathBuf {
         self.dir.path().join("session").join(inside)
+    }
+
+    /// Lets turns end that wait for the file `go`: with `!until go`, or a tool made by [`until_go`].
+    pub(crate) fn go(&self) {
+        fs::write(self.path("group/go"), "").unwrap();
     }
 
     /// Writes the context as it is now.
@@ -239,6 +244,11 @@ impl Bench {
     }
 }
 
+/// A shell command that shows by a file that it began, and ends when there is a file `go`.
+pub(crate) fn until_go(begun: &str) -> String {
+    format!("touch {begun}; while [ ! -e go ]; do sleep 0.05; done")
+}
+
 /// A variable of the tests' own environment.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -250,11 +260,6 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
-}
-
-/// What time it is, to measure with.
-pub(crate) fn now() -> Instant {
-    Instant::now()
 }
 
 /// Asks again and again until there is an answer.

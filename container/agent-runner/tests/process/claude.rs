@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hearth_wire::{AckStatus, SessionFile};
 
-use crate::bench::{Bench, Runner, names, wait_for};
+use crate::bench::{Bench, Runner, names, until_go, wait_for};
 use crate::fake_api::FakeApi;
 
 /// A session whose agent is the CLI; `None` if there is no CLI here.
@@ -55,11 +55,12 @@ fn a_conversation_goes_on_after_a_kill() {
 #[test]
 fn tools_show_while_they_run_and_the_cli_knows_its_session() {
     let Some((bench, api)) = bench() else { return };
-    let script = "sleep 1; pwd > place; echo $CLAUDE_SESSION_ID $NANOCLAW_SESSION_NAME > told";
+    let script = format!("{}; pwd > place; echo $CLAUDE_SESSION_ID $NANOCLAW_SESSION_NAME > told", until_go("begun"));
     bench.say(2, &format!("[[tool Bash {{\"command\":\"{script}\",\"timeout\":90000}}]] [[say done]]"));
     let _runner = start(&bench, &api);
     let tool = wait_for("the tool", || bench.state().and_then(|state| state.tool));
     assert_eq!((tool.name.as_str(), tool.timeout_ms), ("Bash", Some(90_000)));
+    bench.go();
     assert_eq!(bench.texts(2), ["done"]);
     assert_eq!(bench.state().unwrap().tool, None);
     let read = |name: &str| std::fs::read_to_string(bench.path("group").join(name)).unwrap();
@@ -104,10 +105,11 @@ fn a_lost_conversation_begins_anew_without_a_word() {
 #[test]
 fn a_kill_before_the_first_answer_leaves_no_conversation_behind() {
     let Some((mut bench, api)) = bench() else { return };
-    bench.say(2, "[[delay 3000]] [[say noted]]");
+    bench.say(2, "[[gate 0]] [[say noted]]");
     let mut runner = start(&bench, &api);
-    wait_for("the API to be asked", || (!api.requests().is_empty()).then_some(()));
+    wait_for("the API to be asked", || (api.gated() > 0).then_some(()));
     runner.kill();
+    api.open();
     assert_eq!(conversation(&bench), None);
     bench.next_incarnation();
     let _runner = start(&bench, &api);

@@ -2,12 +2,12 @@
 
 use hearth_wire::AckStatus;
 
-use crate::bench::{Bench, names, wait_for};
+use crate::bench::{Bench, names, until_go, wait_for};
 use crate::claude::{bench, start};
 
-/// A tool that takes about so long and shows that it began.
-fn slow(seconds: f32) -> String {
-    format!("[[tool Bash {{\"command\":\"touch begun; python3 -c 'import time; time.sleep({seconds})'\"}}]]")
+/// A tool that ends with [`Bench::go`] and shows that it began.
+fn slow() -> String {
+    format!("[[tool Bash {{\"command\":\"{}\"}}]]", until_go("begun"))
 }
 
 fn wait_begun(bench: &Bench) {
@@ -17,13 +17,16 @@ fn wait_begun(bench: &Bench) {
 #[test]
 fn what_arrives_while_a_tool_runs_becomes_part_of_the_turn() {
     let Some((bench, api)) = bench() else { return };
-    bench.say(2, &format!("first {} [[say one]]", slow(2.0)));
+    bench.say(2, &format!("first {} [[say one]]", slow()));
     let _runner = start(&bench, &api);
     wait_begun(&bench);
     bench.message(4, false, "aside");
     bench.say(6, "second");
     wait_for("the claim", || bench.acks().contains_key("6.1.processing.json").then_some(()));
     assert!(bench.ends().is_empty(), "claimed is not answered");
+    // Nothing shows when the CLI has read them, too.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    bench.go();
     assert_eq!(bench.texts(6), ["one"]);
     let ack = bench.ended(2);
     assert_eq!((ack.seq, ack.ends.clone(), ack.status), (6, vec![2, 4], AckStatus::Completed));
@@ -36,12 +39,14 @@ fn what_arrives_while_a_tool_runs_becomes_part_of_the_turn() {
 #[test]
 fn what_arrives_after_the_last_tool_is_the_next_turn() {
     let Some((bench, api)) = bench() else { return };
-    bench.say(2, "[[drip 1500]] [[say one]]");
+    bench.say(2, "[[gate 0]] [[say one]]");
     let _runner = start(&bench, &api);
-    wait_for("the API to be asked", || (!api.requests().is_empty()).then_some(()));
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_for("the API to be asked", || (api.gated() > 0).then_some(()));
     bench.say(4, "second [[say two]]");
     bench.say(6, "third [[say three]]");
+    // Time for the runner to see them; that it has seen nothing yet would be fine, too.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    api.open();
     assert_eq!(bench.texts(2), ["one"]);
     assert_eq!(bench.ended(2).ends, [0_u64; 0]);
     assert_eq!(bench.ended(4).seq, 6, "both are one turn");
@@ -51,12 +56,15 @@ fn what_arrives_after_the_last_tool_is_the_next_turn() {
 #[test]
 fn context_alone_and_commands_wait_for_the_end_of_the_turn() {
     let Some((bench, api)) = bench() else { return };
-    bench.say(2, &format!("{} [[say one]]", slow(1.5)));
+    bench.say(2, &format!("{} [[say one]]", slow()));
     let _runner = start(&bench, &api);
     wait_begun(&bench);
     bench.message(4, false, "aside");
     bench.say(6, "/cost");
     bench.say(8, "after");
+    // Time for the runner to see them, as above.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    bench.go();
     assert_eq!(bench.texts(2), ["one"]);
     assert_eq!(bench.ended(2).ends, [0_u64; 0]);
     let cost = bench.texts(6).remove(0);
@@ -88,7 +96,7 @@ fn a_kill_brings_back_what_joined_too() {
 #[test]
 fn a_killed_cli_fails_its_turn_and_what_it_had_not_read_is_the_next_one() {
     let Some((bench, api)) = bench() else { return };
-    bench.say(2, &format!("plum {}", slow(30.0)));
+    bench.say(2, &format!("plum {}", slow()));
     let _runner = start(&bench, &api);
     wait_begun(&bench);
     bench.say(4, "pear [[say two]]");
@@ -124,17 +132,14 @@ pub(crate) fn cli_of(bench: &Bench) -> Option<rustix::process::Pid> {
 #[test]
 fn of_several_tools_the_longest_counts() {
     let Some((bench, api)) = bench() else { return };
-    let tool = |name: &str, timeout: u32| {
-        format!(
-            "Bash {{\"command\":\"touch {name}; python3 -c 'import time; time.sleep(1.5)'\",\"timeout\":{timeout}}}"
-        )
-    };
+    let tool = |name: &str, timeout: u32| format!("Bash {{\"command\":\"{}\",\"timeout\":{timeout}}}", until_go(name));
     bench.say(2, &format!("[[tools {} ;; {}]] [[say done]]", tool("a", 20_000), tool("b", 90_000)));
     let _runner = start(&bench, &api);
     let tool = wait_for("the longer tool", || {
         bench.state().and_then(|state| state.tool).filter(|tool| tool.timeout_ms == Some(90_000))
     });
     assert_eq!(tool.name, "Bash");
+    bench.go();
     assert_eq!(bench.texts(2), ["done"]);
     assert_eq!(bench.state().unwrap().tool, None);
 }
@@ -143,13 +148,14 @@ fn of_several_tools_the_longest_counts() {
 #[test]
 fn what_the_cli_says_unasked_is_said_at_once() {
     let Some((bench, api)) = bench() else { return };
-    let background = "{\"command\":\"python3 -c 'import time; time.sleep(2)'\",\"run_in_background\":true}";
+    let background = format!("{{\"command\":\"{}\",\"run_in_background\":true}}", until_go("begun"));
     bench.say(2, &format!("[[tool Bash {background}]] [[say started]]"));
     let _runner = bench.start_with(|command| {
         command.env("ANTHROPIC_BASE_URL", api.url()).env("ANTHROPIC_API_KEY", "sk-ant-test").env("LANG", "C.UTF-8");
         command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "0");
     });
     assert_eq!(bench.texts(2), ["started"]);
+    bench.go();
     let said = wait_for("something unasked", || bench.outs().into_values().find(|out| !out.is_final));
     assert_eq!((said.content["text"].as_str().unwrap(), said.in_reply_to), ("started", None), "its own answer");
     bench.say(4, "[[say still here]]");

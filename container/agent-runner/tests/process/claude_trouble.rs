@@ -2,11 +2,10 @@
 //! What the real CLI cannot be made to do is done by a script in its place.
 
 use std::path::Path;
-use std::time::Duration;
 
 use hearth_wire::{Ack, AckStatus, Retry};
 
-use crate::bench::{Bench, Runner, now, wait_for};
+use crate::bench::{Bench, Runner, wait_for};
 use crate::claude::{bench, conversation, start};
 use crate::claude_midturn::cli_of;
 use crate::fake_api::Trouble;
@@ -106,19 +105,17 @@ fn who_is_not_logged_in_hears_what_to_set() {
 fn the_cli_ends_with_its_runner() {
     for superseded in [false, true] {
         let Some((mut bench, api)) = bench() else { return };
-        bench.say(2, "[[tool Bash {\"command\":\"echo $$ > begun; exec python3 -c 'import time; time.sleep(60)'\"}]]");
+        bench.say(2, "[[tool Bash {\"command\":\"echo $$ > begun; exec python3 -c 'import time; time.sleep(600)'\"}]]");
         let mut runner = start(&bench, &api);
         let tool = wait_for("the tool", || {
             std::fs::read_to_string(bench.path("group/begun")).ok().filter(|pid| pid.ends_with('\n'))
         });
-        let asked = now();
         if superseded {
             bench.next_incarnation();
         } else {
             runner.ask_to_stop();
         }
         assert!(runner.wait().success(), "{}", runner.stderr());
-        assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
         assert!(cli_of(&bench).is_none(), "the CLI is gone");
         assert!(!Path::new("/proc").join(tool.trim()).exists(), "and so is its tool");
         assert!(bench.ends().is_empty(), "nothing ended");

@@ -215,13 +215,14 @@ fn finished_messages_are_not_answered_again_and_numbers_are_not_reused() {
 #[test]
 fn what_was_said_before_the_crash_is_not_said_again() {
     let mut bench = Bench::new("echo");
-    bench.say(2, "!say starting\n!sleep 500ms\nend");
+    bench.say(2, "!say starting\n!until go\nend");
     let mut runner = bench.start();
     let said = wait_for("something said", || bench.outs().into_values().next());
     runner.kill();
     let sent = AlreadySent { in_reply_to: Some(2), number: said.number, text: "starting".to_owned() };
     bench.context.already_sent = vec![sent];
     bench.next_incarnation();
+    bench.go();
     let _runner = bench.start();
     assert_eq!(bench.texts(2), ["echo: end"]);
     assert_eq!(bench.outs().values().filter(|out| !out.is_final).count(), 1);

@@ -20,7 +20,7 @@ fn one_message_one_answer() {
     assert_eq!((out.number, out.is_final, out.in_reply_to, out.kind), (5, true, Some(4), OutKind::Chat));
     assert_eq!((&out.destination, &out.address), (&None, &None));
     assert_eq!(names(&bench.session("agent/ack")), ["4.1.completed.json", "4.1.processing.json"]);
-    assert_eq!(bench.read::<Heartbeat>("agent/heartbeat").unwrap().beat, 1);
+    assert!(bench.read::<Heartbeat>("agent/heartbeat").is_some_and(|heartbeat| heartbeat.beat > 0));
     wait_for("what happened to be counted", || bench.state().filter(|state| state.progress > 0));
 }
 

@@ -140,7 +140,7 @@ fn real_providers_need_the_operators_word() {
 
 #[test]
 fn a_lock_that_stays_held_prevents_the_start() {
-    let world = World::with("sh", "exit 0", |setup| setup.patience = Duration::from_millis(100));
+    let world = World::with("sh", "exit 0", |setup| setup.patience = Duration::from_secs(1));
     let lock = hold(&world.lock(1));
     world.ensure(1, 1);
     assert_eq!(world.heard.refused(se(1), 1), "processes of an earlier incarnation of se1 are still there");

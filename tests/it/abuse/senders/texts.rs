@@ -63,7 +63,7 @@ pub(super) fn attachment_name(ground: &mut Ground) {
     let files: Vec<Value> =
         names.iter().map(|name| json!({"name": name, "data": "aGVsbG8=", "mimeType": "text/plain"})).collect();
     let before = std::fs::read(ground.host.data().join("run/token")).unwrap();
-    let mut evil = event("m1", "room", "!sleep 3s\nlook");
+    let mut evil = event("m1", "room", "!until go\nlook");
     evil["message"]["content"]["attachments"] = json!(files);
     let (status, answer) = ground.web(&evil);
     assert_eq!((status, &answer["outcome"]), (200, &json!("routed")), "{answer}");
@@ -77,6 +77,7 @@ pub(super) fn attachment_name(ground: &mut Ground) {
         assert!(safe, "{name:?}");
     }
     assert_eq!(std::fs::read(ground.host.data().join("run/token")).unwrap(), before);
+    ground.host.go();
     ground.host.wait_settled();
 }
 
