@@ -97,8 +97,8 @@ pub fn json(bytes: &[u8]) {
     let written = match rewritten(text) {
         Ok(written) => written,
         Err(why) => {
-            assert!(!why.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err(), "{why}: {text}");
-            return;
+            let others = serde_json::from_str::<serde::de::IgnoredAny>(text);
+            return assert!(others.is_err() || why.contains("levels of nesting"), "{why}: {text}");
         }
     };
     assert!(written.is_ascii(), "{written}");
