@@ -94,7 +94,9 @@ trust=/etc/ssl/certs/ca-certificates.crt
 if [ -r "$trust" ]; then options+=(--trust "$trust"); fi
 if command -v npm >/dev/null; then options+=(--registry "$(npm config get registry 2>/dev/null)"); fi
 cargo runner
-cargo run --quiet --bin hearth -- --data "$place/no-data" image build "${options[@]}"
+# Built with all that tests need, because built alone it would have crates with other features, most of them once more.
+cargo test --workspace --no-run --quiet
+"${CARGO_TARGET_DIR:-target}/debug/hearth" --data "$place/no-data" image build "${options[@]}"
 # What a build before this one left without a name would stay for ever.
 podman image prune --force --filter until=24h >/dev/null
 

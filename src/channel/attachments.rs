@@ -4,7 +4,7 @@
 //! Whoever has somewhere to put them makes an event of it that can be taken in. A file that cannot be had loses its bytes
 //! and gets a reason that its agent sees; the message itself is never lost over it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -206,6 +206,8 @@ fn plain(text: &str) -> String {
 pub struct Names {
     fallback: String,
     taken: BTreeSet<String>,
+    /// The number last given to a name, so that thousands of the same name are not counted anew each time.
+    numbers: BTreeMap<String, u64>,
 }
 
 impl Names {
@@ -213,7 +215,7 @@ impl Names {
     #[must_use]
     pub fn new(said: Option<Timestamp>) -> Self {
         let fallback = said.map_or_else(|| "attachment".to_owned(), |said| format!("attachment-{}", said.millis()));
-        Self { fallback, taken: BTreeSet::new() }
+        Self { fallback, taken: BTreeSet::new(), numbers: BTreeMap::new() }
     }
 
     /// The name of a file, from what the platform calls it, its MIME type and its kind.
@@ -227,13 +229,18 @@ impl Names {
             },
         };
         let mut name = wanted.clone();
-        for number in 2.. {
-            if self.taken.insert(name.to_lowercase()) {
-                break;
-            }
-            name = numbered(&wanted, number);
+        if self.taken.insert(name.to_lowercase()) {
+            return name;
         }
-        name
+        // Names that are equal when they are cut for a number count together.
+        let number = self.numbers.entry(numbered(&wanted, u64::MAX).to_lowercase()).or_insert(1);
+        loop {
+            *number += 1;
+            name = numbered(&wanted, *number);
+            if self.taken.insert(name.to_lowercase()) {
+                return name;
+            }
+        }
     }
 }
 

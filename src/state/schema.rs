@@ -3,7 +3,7 @@
 //! `table` rows are records in versioned, checksummed envelopes; `index` rows are derived from records, hold plain keys
 //! and are proved against their records by `check`. The list makes the typed handles, the dump and the checker.
 
-use super::key::KeyPart;
+use super::key::{BadKey, KeyPart};
 use super::meta::{Meta, Number};
 use super::table::{ByteTable, Index, Rows, Table};
 use super::tables::{About, Kind, Visitor};

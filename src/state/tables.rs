@@ -72,6 +72,17 @@ macro_rules! tables {
                 max_key_bytes: <$key as KeyPart>::MAX_BYTES,
             },)+];
 
+            /// The bytes of a key of a table, read and written again, and how it is shown; none if no table is called so.
+            #[must_use]
+            pub fn rewrite_key(table: &str, key: &[u8]) -> Option<Result<(Vec<u8>, String), BadKey>> {
+                match table {
+                    $(stringify!($name) => {
+                        Some(<$key as KeyPart>::from_bytes(key).map(|key| (key.to_bytes(), key.shown())))
+                    })+
+                    _ => None,
+                }
+            }
+
             /// Number of tables.
             pub(super) const COUNT: usize = Self::ABOUT.len();
 

@@ -53,12 +53,14 @@ use std::process::ExitCode;
 
 pub use host::ReadError;
 pub use prompt::command::{PromptError, prompt_of};
+pub use provider::{addressed, ended};
 pub use roots::{
     CRASH_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, Start, StartError,
 };
 pub use stop::{Error, Stop};
 pub use strip::strip_internal;
 pub use tools::rehearse;
+pub use trusted::rewritten;
 
 /// Runs the runner as the environment of this process says and returns the process's exit code: 0 when another
 /// incarnation took over or it was asked to stop, 1 when it could not go on, 2 when it was started wrongly.

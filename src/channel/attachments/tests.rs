@@ -293,6 +293,19 @@ fn adapters_put_files_where_they_hand_messages_over() {
     assert_eq!(fates, expected);
 }
 
+/// As many as fit an event; the number of each was looked for from the first one.
+#[test]
+fn thousands_of_files_of_one_name_are_no_more_work_than_others() {
+    let mut names = Names::new(None);
+    let long = "x".repeat(240);
+    let mut last = String::new();
+    for number in 0..40_000 {
+        last = names.take(Some("a.png"), None, None);
+        names.take(Some(&format!("{long}{:06}", number / 2)), None, None);
+    }
+    assert_eq!(last, "a-40000.png");
+}
+
 proptest! {
     /// Whatever platforms call their files.
     #[test]

@@ -1,9 +1,18 @@
-//! What the fuzz targets share. The laws are also compiled into the ordinary tests (`tests/it/fuzz.rs`).
+//! What the fuzzer runs. The laws are also compiled into the ordinary tests (`tests/it/fuzz.rs`).
+
+use std::path::Path;
+use std::sync::OnceLock;
 
 pub mod laws;
 
-/// Holds bytes against the law of a target.
-pub fn check(target: &str, bytes: &[u8]) {
-    let (_, law) = laws::LAWS.iter().find(|(name, _)| *name == target).expect("a target has a law");
-    law(bytes);
+/// The law that the arguments of this process are about: one of them names it, as `corpus/wire` and
+/// `artifacts/wire/crash-1` name the law `wire`.
+pub fn law() -> laws::Law {
+    static CHOSEN: OnceLock<laws::Law> = OnceLock::new();
+    *CHOSEN.get_or_init(|| {
+        let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+        let names = arguments.iter().flat_map(|path| Path::new(path).iter().rev());
+        let mut named = names.filter_map(|name| laws::LAWS.iter().find(|(law, _)| name == *law));
+        named.next().expect("an argument names a law: corpus/LAW").1
+    })
 }

@@ -4,6 +4,8 @@ mod claude;
 mod command;
 mod echo;
 
+pub use claude::{addressed, ended};
+
 use hearth_wire::Context;
 
 use crate::report::{Report, Turn, TurnError};

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use super::arguments::Arguments;
 use super::rpc::{self, Incoming, Question};
 use super::{catalogue, plan};
-use crate::report::Scene;
+use crate::outgoing::Target;
+use crate::report::{Post, Scene};
 use crate::roots::Roots;
 
-/// The answer to a message; of a call that would write something, that as `{"post": content}`. None if it wants no
-/// answer, or calls a tool that works on files of its own.
+/// The answer to a message; of a call that would write something, that as `{"post": message}`, in the words of the files
+/// in `agent/out/`. None if it wants no answer.
 #[must_use]
 pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &Roots) -> Option<Value> {
     let (id, question) = match rpc::read(message) {
@@ -26,10 +27,22 @@ pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &
             let Some(tool) = plan::tool(&name) else { return Some(rpc::success(&id, &rpc::unknown_tool(&name))) };
             let scene = Scene { context: context.clone(), asked, roots, turn: 0 };
             match Arguments::read(arguments).and_then(|arguments| tool(&arguments, &scene)) {
-                Ok(plan) => return Some(json!({ "post": plan.post.content })),
+                Ok(plan) => return Some(json!({ "post": file_of(plan.post) })),
                 Err(why) => rpc::tool_result(Err(why)),
             }
         }
     };
     Some(rpc::success(&id, &result))
+}
+
+fn file_of(post: Post) -> Value {
+    let (destination, address) = match post.target {
+        Target::Reply => (None, None),
+        Target::Destination(name) => (Some(name), None),
+        Target::Address(address) => (None, Some(address)),
+    };
+    json!({
+        "kind": post.kind, "content": post.content, "in_reply_to": post.in_reply_to,
+        "destination": destination, "address": address,
+    })
 }

@@ -27,6 +27,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use json::Json;
+pub use json::rewritten;
 use options::{Options, Usage};
 
 use crate::log;

@@ -1,5 +1,6 @@
 //! Files that agents, programs beside them and operators write.
 
+use agent_runner::rewritten;
 use hearth::contracts::{allowlist, claw, skips as skip_files, state_file};
 use hearth::mailbox::{Judged, judge};
 use hearth::model::Timestamp;
@@ -87,6 +88,33 @@ fn reads(json: &str) {
     let whole = format!("{{\"schema_version\": 1, \"x\": {json}}}");
     let parsed = state_file::parse(whole.as_bytes());
     assert!(!matches!(parsed, state_file::Parsed::Unreadable(_)), "{parsed:?}: {json}");
+}
+
+/// A text of JSON. What others call JSON is read, and written in a form that is read and written as it is. Host and runner
+/// write the same file, so that neither finds changed what the other wrote.
+pub fn json(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let written = match rewritten(text) {
+        Ok(written) => written,
+        Err(why) => {
+            let others = serde_json::from_str::<serde::de::IgnoredAny>(text);
+            return assert!(others.is_err() || why.contains("levels of nesting"), "{why}: {text}");
+        }
+    };
+    assert!(written.is_ascii(), "{written}");
+    assert_eq!(rewritten(&written).as_ref(), Ok(&written));
+    match state_file::parse(format!("{{\"schema_version\": 1, \"x\": {text}}}").as_bytes()) {
+        state_file::Parsed::Fields(document, _) => {
+            for field in &document.fields {
+                let name = format!("\"{}\"", field.name.as_str());
+                assert_eq!(rewritten(&name), Ok(name.clone()));
+                assert_eq!(rewritten(field.value.as_str()), Ok(field.value.as_str().to_owned()));
+            }
+        }
+        // Written with its indents it may be too large, or it is nested deeper than the host reads.
+        state_file::Parsed::Refused(_) => {}
+        state_file::Parsed::Unreadable(why) => assert!(why.contains("nested too deeply"), "{why}: {text}"),
+    }
 }
 
 /// A summary that is taken is within its bounds, and what is refused says why.

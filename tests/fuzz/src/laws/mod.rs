@@ -5,6 +5,7 @@
 
 #![allow(unreachable_pub, reason = "this module is part of two crates")]
 
+mod agents;
 mod files;
 mod store;
 mod talk;
@@ -18,17 +19,21 @@ pub type Law = fn(&[u8]);
 pub const LAWS: &[(&str, Law)] = &[
     ("wire", files::wire),
     ("session_state", files::session_state),
+    ("json", files::json),
     ("skips", files::skips),
     ("claw", files::claw),
     ("allowlist", files::allowlist),
     ("records", store::records),
+    ("keys", store::keys),
     ("lines", store::lines),
+    ("pages", store::pages),
     ("config", words::config),
     ("cron", words::cron),
     ("times", words::times),
     ("patterns", words::patterns),
     ("prompts", turns::prompts),
-    ("tools", turns::tools),
+    ("tools", agents::tools),
+    ("cli", agents::cli),
     ("events", talk::events),
     ("telegram", talk::telegram),
     ("webhook", talk::webhook),

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hearth::model::message::Message;
 use hearth::state::backup::Unwatched;
 use hearth::state::check::check;
+use hearth::state::envelope::{self, Unreadable};
 use hearth::state::lines::{Import, export, import};
 use hearth::state::records::{RECORDS, rewrite};
 use hearth::state::{Reader, Tables};
@@ -13,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::headed;
 
 /// Name and version of a record in a line, then its body. What is read is written in one way: read and written again it
-/// has the same bytes.
+/// has the same bytes. A bit that flips is noticed.
 pub fn records(bytes: &[u8]) {
     let Some((head, body)) = headed(bytes) else { return };
     let Some((name, version)) = head.split_once(' ') else { return };
@@ -23,11 +25,56 @@ pub fn records(bytes: &[u8]) {
     let (_, newest) = RECORDS.iter().find(|(known, _)| *known == name).expect("it was read");
     let body = sealed.get(ENVELOPE..).expect("an envelope has a head");
     let again = rewrite(name, *newest, body).expect("it was read");
-    assert_eq!(again, Ok(sealed));
+    assert_eq!(again.as_ref(), Ok(&sealed));
+    for at in 0..sealed.len().min(40) {
+        let mut damaged = sealed.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert!(matches!(envelope::open::<Message>(&damaged), Err(Unreadable::Damaged(_))), "{name}: byte {at}");
+    }
+}
+
+/// Name of a table in a line, then a key of it. A key has one spelling, and can be shown.
+pub fn keys(bytes: &[u8]) {
+    let Some((table, key)) = headed(bytes) else { return };
+    match Tables::rewrite_key(table, key) {
+        Some(Ok((again, shown))) => {
+            assert_eq!(again, key, "{shown}");
+            assert!(!shown.is_empty());
+        }
+        Some(Err(bad)) => assert!(!bad.to_string().is_empty()),
+        None => {}
+    }
 }
 
 /// Bytes of an envelope before the body.
 const ENVELOPE: usize = 7;
+
+/// A store of several pages, each of four kilobytes.
+const STORE: &[u8] = include_bytes!("../../../fixtures/store/format-1.mdb");
+
+/// Four bytes for each byte of a store's file that is different: its page, its place in it, how it differs. The file is
+/// refused, or it can be read from end to end: in any case the process goes on, which LMDB alone does not promise.
+pub fn pages(bytes: &[u8]) {
+    let mut file = STORE.to_vec();
+    for change in bytes.chunks_exact(4) {
+        let page = usize::from(change[0]) % (file.len() / 4096);
+        let place = usize::from(u16::from_be_bytes([change[1], change[2]])) % 4096;
+        file[page * 4096 + place] ^= change[3];
+    }
+    let dir = directory();
+    let store = dir.path().join("store");
+    std::fs::create_dir(&store).expect("a directory can be made");
+    std::fs::write(store.join("data.mdb"), file).expect("a file can be written");
+    let Ok(reader) = Reader::open(dir.path()) else { return };
+    // Rows may be damaged, and each says so.
+    let found = reader.read(|tables: &Tables, txn| check(tables, txn));
+    let lines = export(&reader, &mut std::io::sink(), &Unwatched);
+    std::hint::black_box((found.is_ok(), lines.is_ok()));
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
 
 /// Lines without their checksums and the last one, which are added here. What is taken in is a sound store, and the lines
 /// it gives are taken in too and give themselves; of what is refused nothing is left.
@@ -39,7 +86,7 @@ pub fn lines(bytes: &[u8]) {
 
 /// The lines of the store that is made of lines; none if they are refused.
 fn taken(lines: &str) -> Option<String> {
-    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let dir = directory();
     let request = Import { data: dir.path(), install: None };
     if let Err(error) = import(request, &mut lines.as_bytes(), &Unwatched) {
         assert!(!error.to_string().is_empty());

@@ -1,13 +1,19 @@
 //! What comes over networks and the socket.
 
+use std::collections::BTreeSet;
+
 use hearth::channel::{event, telegram as bot, webhook as hook};
 use hearth::model::Timestamp;
 use hearth::model::address::{Address, ChannelName, ForeignId};
+use hearth::model::card::Button;
 use hearth::model::content::RawJson;
 use hearth::model::delivery::{Delivery, DeliveryAct};
 use hearth::model::id::OutboundId;
 use hearth::model::input::{InboundEvent, Press};
-use hearth::socket::protocol::Request;
+use hearth::socket::protocol::{Request, Response};
+use hearth_wire::is_safe_file_name;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{headed, is_json};
@@ -32,6 +38,10 @@ fn sound(event: &InboundEvent) {
     assert!(!event.source.platform_id.as_str().is_empty());
     assert!(event.content.sender.as_ref().is_none_or(|sender| !sender.as_str().is_empty()));
     assert!(event.content.sender_name.as_ref().is_none_or(|name| !name.chars().any(char::is_control)));
+    let mut names = BTreeSet::new();
+    for file in &event.attachments {
+        assert!(is_safe_file_name(&file.name) && names.insert(file.name.to_lowercase()), "{:?}", file.name);
+    }
 }
 
 /// An update of Telegram, or a text that an agent sends there. Who speaks is who the platform says, and what is sent fits
@@ -105,19 +115,20 @@ pub fn webhook(bytes: &[u8]) {
     assert_eq!(hook::check(SECRET, (&stamp, &right), body, NOW), Ok(()));
     let channel = ChannelName::new("bridge").expect("a name");
     match hook::press(&channel, body) {
-        Ok(press) => assert!(press.at.channel == channel && *press.by.channel() == channel),
+        Ok(press) => {
+            assert!(press.at.channel == channel && *press.by.channel() == channel);
+            assert_eq!(Button::parse(&press.button.to_string()), Some(press.button));
+        }
         Err(why) => assert!(!why.is_empty()),
     }
     events(body);
 }
 
-/// A line of the socket. What is read is written as a line that means the same, and what it asks for is understood or
-/// refused with words.
+/// A line of the socket, of either side. What is read is written as a line that means the same, and what it asks for is
+/// understood or refused with words.
 pub fn socket(bytes: &[u8]) {
-    let Ok(request) = serde_json::from_slice::<Request>(bytes) else { return };
-    let written = serde_json::to_vec(&request).expect("what was read can be written");
-    let again = serde_json::from_slice::<Request>(&written).expect("what was written can be read");
-    assert_eq!(serde_json::to_vec(&again).ok(), Some(written));
+    read_again::<Response>(bytes);
+    let Some(request) = read_again::<Request>(bytes) else { return };
     let why = match request {
         Request::Inject { event, .. } => return events(event.as_bytes()),
         Request::Change(change) => change.configure("hearth.toml").map(drop).map_err(|bad| bad.to_string()),
@@ -127,4 +138,12 @@ pub fn socket(bytes: &[u8]) {
         _ => Ok(()),
     };
     assert!(why.is_ok() || why.is_err_and(|why| !why.is_empty()));
+}
+
+fn read_again<T: Serialize + DeserializeOwned>(line: &[u8]) -> Option<T> {
+    let read = serde_json::from_slice::<T>(line).ok()?;
+    let written = serde_json::to_vec(&read).expect("what was read can be written");
+    let again = serde_json::from_slice::<T>(&written).expect("what was written can be read");
+    assert_eq!(serde_json::to_vec(&again).ok(), Some(written));
+    Some(again)
 }

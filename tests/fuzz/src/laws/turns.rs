@@ -1,13 +1,11 @@
-//! What agents are told and what they ask for.
+//! What agents are told.
 
 use std::path::Path;
 
-use agent_runner::{Roots, prompt_of, rehearse, strip_internal};
-use hearth_wire::{Context, InMessage};
+use agent_runner::{prompt_of, strip_internal};
 use serde_json::{Value, json};
 
 const CONTEXT: &str = include_str!("../../../../container/wire/fixtures/context.json");
-const MESSAGE: &str = include_str!("../../../../container/wire/fixtures/in-message.json");
 
 /// Elements of which prompts are made.
 const ELEMENTS: [&str; 9] =
@@ -19,6 +17,8 @@ pub fn prompts(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let stripped = strip_internal(text);
     assert_eq!(strip_internal(&stripped), stripped);
+    let left = stripped.split_once("<internal>").is_some_and(|(_, rest)| rest.contains("</internal>"));
+    assert!(!left, "{stripped}");
     if let Ok(prompt) = prompt_of(text, CONTEXT, Path::new("/session")) {
         let messages: Vec<Value> = serde_json::from_str(text).expect("a prompt was made of it");
         holds(&prompt, messages.len());
@@ -91,37 +91,4 @@ fn holds(prompt: &str, messages: usize) {
     }
     assert!(open.is_empty(), "{open:?} is open: {prompt}");
     assert_eq!(told, messages, "{prompt}");
-}
-
-/// One JSON-RPC message, or the arguments of each tool. What wants an answer gets one under its id, and what would be
-/// said is an object.
-pub fn tools(bytes: &[u8]) {
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
-    let context: Context = serde_json::from_str(CONTEXT).expect("a context");
-    let asked: InMessage = serde_json::from_str(MESSAGE).expect("a message");
-    let asked = [asked];
-    let roots = Roots::default();
-    let ask = |message: Value| rehearse(message, &context, &asked, &roots);
-    let listed = ask(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).expect("tools are listed");
-    if value.get("jsonrpc").is_none() {
-        for tool in listed["result"]["tools"].as_array().expect("a list") {
-            let params = json!({"name": tool["name"], "arguments": value});
-            let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
-            answered(ask(call), &json!(7));
-        }
-        return;
-    }
-    let id = value.get("id").filter(|id| id.is_string() || id.is_number()).cloned().unwrap_or_default();
-    answered(ask(value), &id);
-}
-
-fn answered(answer: Option<Value>, id: &Value) {
-    let Some(answer) = answer else { return };
-    match answer.get("post") {
-        Some(post) => assert!(post.is_object(), "{post}"),
-        None => {
-            assert_eq!(&answer["id"], id, "{answer}");
-            assert!(answer.get("result").is_some() != answer.get("error").is_some(), "{answer}");
-        }
-    }
 }

@@ -4,6 +4,7 @@ use hearth::config::file;
 use hearth::engine::pattern::{Patterns, check};
 use hearth::model::Timestamp;
 use hearth::time::cron::Cron;
+use hearth::time::every::Every;
 use hearth::time::local;
 use hearth::time::zone::Zone;
 use hearth_zone::YEARS;
@@ -53,7 +54,7 @@ pub fn cron(bytes: &[u8]) {
     }
 }
 
-/// A zone in a line, then a time. A time that is read is in the years that are known, is read again from its written form,
+/// A zone in a line, then a time or an interval. A time that is read is in the years that are known, is read again from its written form,
 /// and can be shown.
 pub fn times(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -68,6 +69,10 @@ pub fn times(bytes: &[u8]) {
     std::hint::black_box(hearth_zone::show_text(text, &zone));
     if let Some(at) = Timestamp::parse(text) {
         assert_eq!(Timestamp::parse(&at.to_string()), Some(at), "{text}");
+    }
+    match Every::parse(text) {
+        Ok(every) => assert_eq!(Every::parse(&every.to_string()), Ok(every)),
+        Err(bad) => assert!(!bad.to_string().is_empty()),
     }
     match local::instant(text, &zone) {
         Ok(at) => {

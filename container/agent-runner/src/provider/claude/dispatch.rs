@@ -110,30 +110,60 @@ pub(super) fn addressed(text: &str) -> Vec<Utterance> {
     let text = strip_internal(text);
     let mut said = Vec::new();
     let mut bare = String::new();
-    let mut rest = text.as_str();
-    while let Some((before, tag)) = rest.split_once(BEGIN) {
+    let mut at = 0;
+    for Block { begin, name, inside, end } in blocks(&text) {
+        // Blocks in a block belong to it.
+        let Some(before) = text.get(at..begin) else { continue };
         bare.push_str(before);
-        if let Some((name, body, after)) = block(tag) {
-            flush(&mut bare, &mut said);
-            if !body.trim().is_empty() {
-                said.push(Utterance::to(name, body.trim()));
-            }
-            rest = after;
-        } else {
-            bare.push_str(BEGIN);
-            rest = tag;
+        flush(&mut bare, &mut said);
+        let body = text.get(inside..end).unwrap_or_default().trim();
+        if !body.is_empty() {
+            said.push(Utterance::to(name, body));
         }
+        at = end + END.len();
     }
-    bare.push_str(rest);
+    bare.push_str(text.get(at..).unwrap_or_default());
     flush(&mut bare, &mut said);
     said
 }
 
-/// Name, body and what follows, of a block whose beginning was taken off.
-fn block(tag: &str) -> Option<(&str, &str, &str)> {
-    let (name, inside) = opening(tag)?;
-    let (body, after) = inside.split_at_checked(closing(inside)?)?;
-    Some((name, body, after.strip_prefix(END)?))
+/// A part of a text: places are bytes from its beginning.
+struct Block<'a> {
+    begin: usize,
+    name: &'a str,
+    inside: usize,
+    end: usize,
+}
+
+/// What begins like a block and has an end, in the order of the beginnings. Its end is the one that closes it, or, where a
+/// block in it is not closed, the first one. Both tags are looked for once: an agent may say very much.
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let opening = |(begin, _)| {
+        let (name, inside) = opening(text.get(begin + BEGIN.len()..)?)?;
+        Some(Block { begin, name, inside: text.len() - inside.len(), end: usize::MAX })
+    };
+    let mut blocks: Vec<Block<'_>> = text.match_indices(BEGIN).filter_map(opening).collect();
+    let ends: Vec<usize> = text.match_indices(END).map(|(end, _)| end).collect();
+    let mut open = Vec::new();
+    let mut begun = 0;
+    for end in &ends {
+        while blocks.get(begun).is_some_and(|block| block.begin < *end) {
+            open.push(begun);
+            begun += 1;
+        }
+        if let Some(block) = open.pop().and_then(|last| blocks.get_mut(last)) {
+            block.end = *end;
+        }
+    }
+    for block in &mut blocks {
+        let is_closed = (block.inside..usize::MAX).contains(&block.end);
+        if !is_closed {
+            let first = ends.partition_point(|end| *end < block.inside);
+            block.end = ends.get(first).copied().unwrap_or(usize::MAX);
+        }
+    }
+    blocks.retain(|block| block.end < usize::MAX);
+    blocks
 }
 
 /// The name in the rest of an opening tag, and what follows the tag.
@@ -141,26 +171,6 @@ fn opening(tag: &str) -> Option<(&str, &str)> {
     let quoted = tag.trim_start();
     let (name, after) = quoted.strip_prefix("to=\"").filter(|_| quoted.len() < tag.len())?.split_once('"')?;
     Some((name, after.trim_start().strip_prefix('>')?)).filter(|_| !name.is_empty())
-}
-
-/// Where the end of a block is: the one that closes it, or, where a block in it is not closed, the first one.
-fn closing(inside: &str) -> Option<usize> {
-    let first = inside.find(END)?;
-    let (mut depth, mut place) = (1_usize, 0);
-    loop {
-        let rest = inside.get(place..)?;
-        let Some(end) = rest.find(END) else { return Some(first) };
-        let begun = rest.get(..end)?.match_indices(BEGIN).filter(|(at, _)| is_opening(rest, at + BEGIN.len())).count();
-        depth = depth + begun - 1;
-        if depth == 0 {
-            return Some(place + end);
-        }
-        place += end + END.len();
-    }
-}
-
-fn is_opening(text: &str, after: usize) -> bool {
-    text.get(after..).is_some_and(|tag| opening(tag).is_some())
 }
 
 fn flush(bare: &mut String, said: &mut Vec<Utterance>) {

@@ -117,9 +117,11 @@ fn outcome(line: &Value) -> Result<String, Complaint> {
         };
     }
     let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let mut errors: Vec<&str> = errors.chain([said.as_str()]).filter(|error| !error.is_empty()).collect();
+    let kind = text(line, "subtype");
+    let mut errors: Vec<&str> = errors.chain([said.as_str()]).filter(|error| !error.trim().is_empty()).collect();
     if errors.is_empty() {
-        errors.push(text(line, "subtype"));
+        let silent = "the agent CLI ended its turn with an error and does not say which";
+        errors.push(if kind.trim().is_empty() { silent } else { kind });
     }
     Err(Complaint { text: errors.join("; "), status: number(line, "api_error_status") })
 }
@@ -183,6 +185,10 @@ mod tests {
                 complaint("a; b", None),
             ),
             (r#"{"type":"result","subtype":"error_max_turns","is_error":true}"#, complaint("error_max_turns", None)),
+            (
+                r#"{"type":"result","is_error":true,"errors":[" "]}"#,
+                complaint("the agent CLI ended its turn with an error and does not say which", None),
+            ),
             (r#"{"type":"result","is_error":false,"result":""}"#, Ok(String::new())),
             (
                 r#"{"type":"result","result":7}"#,

@@ -18,9 +18,12 @@ mod dispatch;
 mod hooks;
 mod launch;
 mod lines;
+mod rehearse;
 mod session;
 mod trouble;
 mod turns;
+
+pub use self::rehearse::{addressed, ended};
 
 use self::covered::What;
 use self::launch::Conversation;

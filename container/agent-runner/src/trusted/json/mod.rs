@@ -13,6 +13,14 @@ use std::os::unix::ffi::OsStrExt as _;
 pub(crate) use read::{BadJson, DEPTH_MAX, parse};
 pub(crate) use write::{line, pretty};
 
+/// A text of one value in the form of files: indented, ASCII only, members and digits as they were.
+///
+/// # Errors
+/// Why it is no JSON, and where.
+pub fn rewritten(text: &str) -> Result<String, String> {
+    parse(text).map(|value| pretty(&value)).map_err(|why| why.to_string())
+}
+
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {

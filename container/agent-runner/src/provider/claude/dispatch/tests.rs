@@ -53,6 +53,17 @@ fn everything_has_one_receiver() {
     }
 }
 
+/// That would take hours if the end of each were looked for anew.
+#[test]
+fn many_blocks_that_are_not_closed_take_no_longer_than_others() {
+    let open = r#"<message to="a">x"#.repeat(100_000);
+    assert_eq!(addressed(&open), vec![reply(&open)]);
+    let every_other = r#"<message to="a">x <message to="b">y</message>"#.repeat(50_000);
+    assert_eq!(addressed(&every_other), vec![to("a", r#"x <message to="b">y"#); 50_000]);
+    let within = r#"<message to="</message>">x</message>"#;
+    assert_eq!(addressed(within), vec![to("</message>", "x")]);
+}
+
 #[test]
 fn words_without_a_block_are_asked_about_only_where_they_could_mean_several_places() {
     for names in [&[][..], &["a"]] {
