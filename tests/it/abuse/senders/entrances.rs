@@ -81,7 +81,16 @@ pub(super) fn slow(ground: &mut Ground) {
         stream.write_all(b"POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nx-a: ").unwrap();
         stream
     };
-    let _slow: Vec<TcpStream> = (0..100).map(|_| open()).collect();
+    let _slow: Vec<TcpStream> = (0..50).map(|_| open()).collect();
+    // Announces as much as is accepted, and sends none of it.
+    let announce = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", ground.port)).unwrap();
+        let headers = signed(now(), "something else");
+        let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 25000000\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let _announced: Vec<TcpStream> = (0..50).map(|_| announce()).collect();
     ground.serves();
 }
 
