@@ -333,6 +333,12 @@ pub const ATTACKS: &[Attack] = &[
         ("sends a line without end to the socket", "it is cut off, others are served"),
         By::Sender,
     ),
+    attack(
+        ENTRANCES,
+        "silence",
+        ("opens the socket three hundred times and says nothing", "whoever has the token is let in at once"),
+        By::Sender,
+    ),
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::ground::{Ground, event, now, signed};
 use crate::channels::{SECRET, sign};
-use crate::host::wait_for;
+use crate::host::{Running, wait_for};
 use crate::telegram::typed;
 
 pub(super) fn again(ground: &mut Ground) {
@@ -113,5 +113,26 @@ pub(super) fn endless_line(ground: &mut Ground) {
     assert!(cut, "ten megabytes were listened to");
     let _rest = stream.read_to_end(&mut Vec::new());
     assert!(ground.host.status()["daemon"]["pid"].is_u64());
+    ground.serves();
+}
+
+pub(super) fn silence(ground: &mut Ground) {
+    let mut silent: Vec<_> = (0..300).map(|_| ground.socket()).collect();
+    assert!(ground.host.status()["daemon"]["pid"].is_u64());
+    // The first of them had to go, not because its time was up.
+    let mut told = String::new();
+    silent[0].read_to_string(&mut told).unwrap();
+    assert!(told.contains("\"busy\"") && told.lines().count() == 1, "{told}");
+    // Whoever has shown the token stays.
+    let mut client = Running::start_open(ground.host.command(&["inject"]));
+    let mut asks = |id: &str| {
+        client.type_line(&event(id, "room", "hello").to_string());
+        wait_for(id, || client.stdout().contains(&format!("\"event\":\"{id}\"")).then_some(()));
+    };
+    asks("before");
+    silent.extend((0..300).map(|_| ground.socket()));
+    assert!(ground.host.status()["daemon"]["pid"].is_u64());
+    asks("after");
+    assert_eq!(client.end().code, Some(0));
     ground.serves();
 }
