@@ -100,7 +100,7 @@ type Found = BTreeMap<&'static str, Result<String, String>>;
 pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
-    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind) };
+    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind), metrics: None };
     furnish(&paths, kind, settings)?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let daemon = Daemon::start(&paths, wish, tokio.handle())?;
