@@ -138,17 +138,38 @@ where
     F: FormatEvent<S, N>,
 {
     fn format_event(&self, cx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        match self.judge(event) {
-            Verdict::Say => self.inner.format_event(cx, writer, event),
-            Verdict::Count => Ok(()),
-            Verdict::SayAgain(again) => {
-                let mut line = String::new();
-                self.inner.format_event(cx, Writer::new(&mut line), event)?;
-                writer.write_str(&with_count(line.trim_end(), again, self.form))?;
-                writer.write_char('\n')
-            }
+        let again = match self.judge(event) {
+            Verdict::Say => None,
+            Verdict::Count => return Ok(()),
+            Verdict::SayAgain(again) => Some(again),
+        };
+        let mut line = String::new();
+        self.inner.format_event(cx, Writer::new(&mut line), event)?;
+        let line = one_line(line.trim_end());
+        let line = again.map_or_else(|| line.clone(), |again| with_count(&line, again, self.form));
+        writer.write_str(&line)?;
+        writer.write_char('\n')
+    }
+}
+
+/// What others say or call their files is in errors, and must neither look like a line of its own nor command the terminal.
+/// The codes are those of JSON, so that a line of JSON stays one.
+fn one_line(line: &str) -> String {
+    let mut plain = String::new();
+    for (at, c) in line.char_indices() {
+        if (out::is_harmless(c) && c != '\n') || line.get(at..).is_some_and(is_colour) {
+            plain.push(c);
+        } else {
+            plain.push_str(&format!("\\u{:04x}", u32::from(c)));
         }
     }
+    plain
+}
+
+/// Whether a text begins with a colour, which the log itself sets; those of others are gone before.
+fn is_colour(text: &str) -> bool {
+    let code = text.strip_prefix("\u{1b}[");
+    code.is_some_and(|code| code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
 }
 
 fn with_count(line: &str, again: u64, form: LogFormat) -> String {
@@ -170,6 +191,8 @@ impl Visit for Digest {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -199,6 +222,63 @@ mod tests {
         assert_eq!(known.len(), KNOWN_MAX);
         assert_eq!(decide(&mut known, 9_999, QUIET), Verdict::Say);
         assert_eq!(known.len(), 1);
+    }
+
+    /// Where a test's log goes.
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines of a log with something hostile in a message, in a value and in an error.
+    fn hostile(wanted: LogFormat) -> Vec<String> {
+        let page = Page::default();
+        let to = page.clone();
+        let log = tracing_subscriber::fmt().with_writer(move || to.clone()).with_ansi(wanted == LogFormat::Text);
+        let plain = format().with_target(false).with_ansi(wanted == LogFormat::Text);
+        let text = "x\r\nERROR forged\u{1b}]0;gone\u{7}\u{9b}2J\u{202e}\u{7f}\u{b}\"}";
+        let say = || {
+            tracing::warn!(error = %text, name = text, debug = ?text, "a file {text} cannot be read");
+            tracing::warn!("the next");
+        };
+        match wanted {
+            LogFormat::Text => {
+                tracing::subscriber::with_default(log.event_format(Once::new(plain, wanted)).finish(), say)
+            }
+            LogFormat::Json => {
+                let log = log.fmt_fields(format::JsonFields::new());
+                let json = format().json().flatten_event(true);
+                tracing::subscriber::with_default(log.event_format(Once::new(json, wanted)).finish(), say);
+            }
+        }
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn whatever_is_logged_is_one_line_that_no_terminal_obeys() {
+        for wanted in [LogFormat::Text, LogFormat::Json] {
+            let lines = hostile(wanted);
+            assert_eq!(lines.len(), 2, "{lines:#?}");
+            let mut plain = lines[0].clone();
+            for colour in ["\u{1b}[0m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
+                plain = plain.replace(colour, "");
+            }
+            assert!(plain.chars().all(out::is_harmless), "{plain:?}");
+            assert!(plain.contains("forged") && lines[1].contains("the next"), "{lines:#?}");
+            if wanted == LogFormat::Json {
+                let read: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+                assert!(read["error"].as_str().unwrap().starts_with("x\r\nERROR"), "{read}");
+            }
+        }
     }
 
     #[test]

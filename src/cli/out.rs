@@ -26,9 +26,18 @@ pub(super) fn toned(tone: Tone, word: &str, rest: &str) -> Result<(), Failure> {
     raw(&format!("{}{}", paint(tone, word, coloured(&io::stdout())), plain(rest)))
 }
 
-/// Prints a value as one line of JSON.
+/// Prints a value as one line of JSON, which means the same on a terminal and does nothing else there.
 pub(super) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    raw(&serde_json::to_string(value)?)
+    raw(&escaped(&serde_json::to_string(value)?))
+}
+
+/// With what a terminal could obey as JSON writes it: such characters stand only within its strings.
+pub(super) fn escaped(json: &str) -> Cow<'_, str> {
+    if json.chars().all(is_harmless) {
+        return json.into();
+    }
+    let code = |c: char| format!("\\u{:04x}", u32::from(c));
+    json.chars().map(|c| if is_harmless(c) { c.to_string() } else { code(c) }).collect::<String>().into()
 }
 
 fn raw(text: &str) -> Result<(), Failure> {
@@ -89,9 +98,13 @@ fn paint(tone: Tone, word: &str, coloured: bool) -> Cow<'_, str> {
 /// Names and texts of strangers are shown too, and must neither command the terminal nor turn what stands beside them;
 /// line ends and tabs stay.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let harmless = |c: char| !turns(c) && (!c.is_control() || matches!(c, '\n' | '\t'));
-    if text.chars().all(harmless) { text.into() } else { text.chars().filter(|c| harmless(*c)).collect() }
+    if text.chars().all(is_harmless) { text.into() } else { text.chars().filter(|c| is_harmless(*c)).collect() }
+}
+
+/// Whether a character neither commands a terminal nor turns what stands beside it.
+pub(super) fn is_harmless(c: char) -> bool {
+    let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !turns && (!c.is_control() || matches!(c, '\n' | '\t'))
 }
 
 /// A table that is readable with and without a terminal.
@@ -131,6 +144,16 @@ mod tests {
         }
         assert_eq!(paint(Tone::Bad, "FAIL", false), "FAIL");
         assert_eq!(paint(Tone::Bad, "FAIL", true), "\u{1b}[31mFAIL\u{1b}[0m");
+    }
+
+    #[test]
+    fn json_means_the_same_and_commands_no_terminal() {
+        let text = "a\u{9b}2J\u{7f}\u{202e}\u{1b}\"\\ ü\n\u{2069}";
+        let written = serde_json::to_string(&[text]).unwrap();
+        let escaped = escaped(&written);
+        assert!(escaped.chars().all(|c| is_harmless(c) && c != '\n'), "{escaped}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&escaped).unwrap(), [text]);
+        assert!(matches!(super::escaped("{\"a\":\"ü\"}"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -57,16 +57,12 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
              add --metrics-open if that is meant"
         )));
     }
-    let served = local::daemon_or(paths, |_| None, || Served::start(paths, runtime).map(Some))?;
+    let served = local::daemon_or(paths, |_| None, || Served::start(paths, (runtime, args.metrics)).map(Some))?;
     let Some(served) = served else {
         let data = paths.data().display();
         return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
     };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
-    if let Err(error) = args.metrics.map_or(Ok(()), |address| served.serve_metrics(address)) {
-        served.stop()?;
-        return Err(error.into());
-    }
     served.daemon.announce(&State::Ready);
     served.hint()?;
     let mut signals = served.signals()?;
@@ -96,10 +92,13 @@ impl Signals {
 }
 
 impl Served {
-    /// Starts a daemon and its socket.
-    pub(super) fn start(paths: &Paths, runtime: Option<RuntimeKind>) -> Result<Self, Error> {
+    /// Starts a daemon and its socket, and serves its numbers if an address for them is given.
+    pub(super) fn start(
+        paths: &Paths,
+        (runtime, metrics): (Option<RuntimeKind>, Option<SocketAddr>),
+    ) -> Result<Self, Error> {
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
-        let daemon = Daemon::start(paths, Wish { policy: seams::policy(), runtime }, tokio.handle())?;
+        let daemon = Daemon::start(paths, Wish { policy: seams::policy(), runtime, metrics }, tokio.handle())?;
         for warning in daemon.store().warnings() {
             tracing::warn!("{warning}");
         }
@@ -116,12 +115,6 @@ impl Served {
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
         Ok(Self { daemon, serving, tokio })
-    }
-
-    fn serve_metrics(&self, address: SocketAddr) -> Result<(), Error> {
-        let bound = self.tokio.block_on(self.daemon.serve_metrics(address))?;
-        tracing::info!(address = %bound, "metrics are served");
-        Ok(())
     }
 
     /// Lets what is under way end, then stops the daemon.

@@ -1,5 +1,6 @@
 //! What rows mean, in words for people.
 
+use super::out;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
@@ -178,7 +179,7 @@ pub(super) fn event(event: &Event) -> String {
 pub(super) fn excerpt(text: &str) -> String {
     const MAX: usize = 80;
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let plain: String = line.chars().filter(|c| !c.is_control()).take(MAX).collect();
+    let plain: String = line.chars().filter(|c| out::is_harmless(*c)).take(MAX).collect();
     if line.chars().count() > MAX { format!("{plain}…") } else { plain }
 }
 
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn excerpts_are_one_short_line_without_controls() {
-        assert_eq!(excerpt("  a\n b\u{1b}[31m "), "a b[31m");
+        assert_eq!(excerpt("  a\n b\u{1b}[31m\u{202e} "), "a b[31m");
         assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 81);
     }
 }

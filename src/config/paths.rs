@@ -299,6 +299,12 @@ impl Paths {
         self.run().join("token")
     }
 
+    /// The file with the system calls that agents in containers may make; its writer makes it with mode 0600.
+    #[must_use]
+    pub fn seccomp(&self) -> PathBuf {
+        self.run().join("seccomp.json")
+    }
+
     /// The file in which a running daemon notes where it listens: it may have been started with another runtime directory.
     #[must_use]
     pub fn socket_note(&self) -> PathBuf {

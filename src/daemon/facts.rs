@@ -1,9 +1,6 @@
 //! What others may know of a running daemon, and what it tells by itself.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-use super::{BuildStatus, Daemon, Error, LineStatus, State, metrics};
+use super::{BuildStatus, Daemon, LineStatus, State};
 use crate::channel::terminal::Terminals;
 use crate::config::Paths;
 use crate::model::configure::RuntimeKind;
@@ -67,14 +64,5 @@ impl Daemon {
     #[must_use]
     pub fn queued(&self) -> usize {
         self.inbox.len()
-    }
-
-    /// Serves numbers for a monitoring system at an address until the daemon stops; where it listens. Only inside a tokio
-    /// runtime.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the address cannot be had.
-    pub async fn serve_metrics(self: &Arc<Self>, address: SocketAddr) -> Result<SocketAddr, Error> {
-        metrics::serve(self, address).await
     }
 }

@@ -4,6 +4,7 @@
 //! Inputs come from everywhere into one queue; the engine's thread takes all that wait, commits them together, answers
 //! them and hands the effects on. Nothing else writes.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -60,7 +61,7 @@ use files::{Fates, Files, Removals, Remover};
 use groups::Groups;
 use inbox::{Heard, Inbox, Item};
 use mailroom::{Around, Mailroom};
-use metrics::Metrics;
+use metrics::{Doorway, Metrics};
 use perform::World;
 use runtime::Chosen;
 use skips::Skips;
@@ -109,6 +110,17 @@ pub enum Error {
         /// The system's words.
         source: std::io::Error,
     },
+    /// The address of the metrics.
+    #[error(
+        "the metrics cannot be served at {address}: {source}; name another address with --metrics or HEARTH_METRICS, or end \
+         what listens there"
+    )]
+    Metrics {
+        /// Which.
+        address: SocketAddr,
+        /// The system's words.
+        source: std::io::Error,
+    },
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
@@ -130,6 +142,8 @@ pub struct Wish {
     pub policy: Policy,
     /// Where agents run, for this run only; none is as configured.
     pub runtime: Option<RuntimeKind>,
+    /// Where numbers are served; none is nowhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// A running daemon.
@@ -168,6 +182,7 @@ impl Daemon {
     pub fn start(paths: &Paths, wish: Wish, tokio: &Handle) -> Result<Arc<Self>, Error> {
         paths.create()?;
         let store = open_store(paths)?;
+        let doorway = wish.metrics.map(|address| Doorway::take(address, tokio)).transpose()?;
         let clock = Clock::start(store.begin_run()?);
         let install = format!("{:016x}", store.install());
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
@@ -231,6 +246,7 @@ impl Daemon {
         daemon.look_at_folders();
         ticks::start(&daemon)?;
         switchboard.connect_all()?;
+        doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }
 

@@ -44,7 +44,7 @@ pub(super) fn choose(around: &Around<'_>, events: Events) -> Result<Chosen, Erro
     }
     let runtime = match kind {
         RuntimeKind::Process => process(around.paths, events)?,
-        RuntimeKind::Podman => containers_of(around.install, events)?,
+        RuntimeKind::Podman => containers_of(around, events)?,
     };
     Ok(Chosen { runtime, why })
 }
@@ -78,8 +78,9 @@ fn containers(settings: &Settings) -> Result<String, String> {
     }
 }
 
-fn containers_of(install: &str, events: Events) -> Result<Arc<dyn Runtime>, Error> {
-    let setup = podman::Setup { install: install.to_owned(), lookup: lookup() };
+fn containers_of(around: &Around<'_>, events: Events) -> Result<Arc<dyn Runtime>, Error> {
+    let filter = around.paths.seccomp();
+    let setup = podman::Setup { install: around.install.to_owned(), lookup: lookup(), filter };
     Ok(Arc::new(PodmanRuntime::start(setup, events)?))
 }
 

@@ -154,7 +154,7 @@ pub const ATTACKS: &[Attack] = &[
         RIGHTS,
         "user-namespace",
         ("mounts in a user namespace of its own", "nothing is mounted"),
-        split(Stand::Held, Stand::Open("it may, and gains no rights outside of it")),
+        split(Stand::Held, Stand::With("a file of Podman's seccomp profile, which distributions install")),
     ),
     attack(RIGHTS, "device", ("makes a device node", "none is made"), BOTH),
     attack(
@@ -330,6 +330,12 @@ pub const ATTACKS: &[Attack] = &[
         ENTRANCES,
         "endless-line",
         ("sends a line without end to the socket", "it is cut off, others are served"),
+        By::Sender,
+    ),
+    attack(
+        ENTRANCES,
+        "silence",
+        ("opens the socket three hundred times and says nothing", "whoever has the token is let in at once"),
         By::Sender,
     ),
 ];

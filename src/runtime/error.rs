@@ -20,6 +20,14 @@ pub enum Error {
         /// Which.
         path: PathBuf,
     },
+    /// Without its filter of system calls an agent does not start.
+    #[error("cannot write the seccomp profile of containers to {}", path.display())]
+    Filter {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The lock that proves what lives cannot be used.
     #[error("cannot use the lock of an agent at {}", path.display())]
     Lock {

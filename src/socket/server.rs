@@ -1,16 +1,17 @@
 //! The daemon's side: a task per connection.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::protocol::{GREETING_MAX, LINE_MAX, Request, Response, VERSION};
 
@@ -20,6 +21,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 256;
+/// What somebody hears who has to leave before having said anything.
+const BUSY: &str = "the daemon has no room for connections that say nothing: try again, and see who opens so many";
 /// Lines that may wait for a client to read them.
 const WAITING_MAX: usize = 64;
 
@@ -88,14 +91,54 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 /// A socket that is served.
 pub struct Serving {
     accepting: tokio::task::JoinHandle<()>,
-    places: Arc<Semaphore>,
+    places: Places,
+}
+
+/// The places that connections have, and who has one without having greeted.
+#[derive(Clone)]
+struct Places {
+    free: Arc<Semaphore>,
+    /// The longest-waiting first. Asks each of them to leave; closed once it has greeted or gone.
+    silent: Arc<Mutex<VecDeque<Sender<()>>>>,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self { free: Arc::new(Semaphore::new(CONNECTIONS_MAX)), silent: Arc::default() }
+    }
+
+    /// A place, if need be that of whoever has been silent for longest: those who know the token do not wait for those who
+    /// may not. None when no more are given.
+    async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
+                return Some(place);
+            }
+            let longest = self.silent.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(longest) = longest else { break };
+            // One that has greeted or gone just now is not asked.
+            if longest.try_send(()).is_ok() {
+                longest.closed().await;
+            }
+        }
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    /// Notes somebody who has not greeted, and hears when they are to leave.
+    fn note(&self) -> Receiver<()> {
+        let (leave, leaving) = channel(1);
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|one| !one.is_closed());
+        silent.push_back(leave);
+        leaving
+    }
 }
 
 impl Serving {
     /// Accepts connections from now on. Only inside a tokio runtime.
     pub fn start<D: Desk>(listener: UnixListener, desk: Arc<D>) -> Self {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Self { accepting: tokio::spawn(accept(listener, desk, Arc::clone(&places))), places }
+        let places = Places::new();
+        Self { accepting: tokio::spawn(accept(listener, desk, places.clone())), places }
     }
 
     /// Accepts no more and gives the clients there are a moment to get their answers.
@@ -103,20 +146,21 @@ impl Serving {
         self.accepting.abort();
         let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
         // Whoever stays longer hears the end of the connection.
-        drop(tokio::time::timeout(FAREWELL, self.places.acquire_many(all)).await);
+        drop(tokio::time::timeout(FAREWELL, self.places.free.acquire_many(all)).await);
     }
 }
 
-async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, places: Arc<Semaphore>) {
+async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, places: Places) {
     loop {
-        let accepted = listener.accept().await;
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match accepted {
+        match listener.accept().await {
             Ok((stream, _)) => {
-                let desk = Arc::clone(&desk);
+                let Some(place) = places.take().await else { return };
+                let (desk, mut leaving) = (Arc::clone(&desk), places.note());
                 tokio::spawn(async move {
-                    greet(stream, desk).await;
+                    welcome(stream, desk, &mut leaving).await;
+                    // Whoever waits for the place finds it free when this one is gone.
                     drop(place);
+                    drop(leaving);
                 });
             }
             Err(error) => {
@@ -127,30 +171,30 @@ async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, places: Arc<Semap
     }
 }
 
-async fn greet<D: Desk>(stream: UnixStream, desk: Arc<D>) {
+/// Serves a client who greets in time, and with the token.
+async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, leaving: &mut Receiver<()>) {
     let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { return };
     let (reader, writer) = stream.into_split();
     let mut requests = Requests { lines: BufReader::new(reader), lost: false };
     let (responses, outgoing) = channel(WAITING_MAX);
     let mut sending = tokio::spawn(send_all(writer, outgoing));
-    let greeting = tokio::time::timeout(GREETING, requests.line(GREETING_MAX)).await;
-    let refusal = match greeting {
-        Ok(Some(Ok(Request::Hello { v: VERSION, token }))) if same(&token, desk.token()) => None,
-        Ok(Some(Ok(Request::Hello { v, .. }))) if v != VERSION => Some((
-            "version",
-            format!("the daemon speaks version {VERSION} of the socket, not {v}: use the same Hearth for both"),
-        )),
-        _ => Some((
-            "token",
-            "the token is wrong or missing: only the user who runs the daemon can talk to it".to_owned(),
-        )),
+    let greeting = tokio::time::timeout(GREETING, requests.line(GREETING_MAX));
+    let greeting = tokio::select! {
+        // A greeting that is there already counts.
+        biased;
+        greeting = greeting => judge(greeting.ok().flatten(), desk.token()),
+        _ = leaving.recv() => Err(("busy", BUSY.to_owned())),
     };
-    let first = match &refusal {
-        None => Response::Welcome { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() },
-        Some((code, message)) => Response::Refused { code: (*code).to_owned(), message: message.clone(), id: None },
+    let greeted = greeting.is_ok();
+    if greeted {
+        leaving.close();
+    }
+    let first = match greeting {
+        Ok(()) => Response::Welcome { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() },
+        Err((code, message)) => Response::Refused { code: code.to_owned(), message, id: None },
     };
     let sent = responses.send(first).await.is_ok();
-    if sent && refusal.is_none() {
+    if sent && greeted {
         desk.serve(requests, responses, uid).await;
     } else {
         drop(responses);
@@ -159,6 +203,22 @@ async fn greet<D: Desk>(stream: UnixStream, desk: Arc<D>) {
     // not keep its place.
     if tokio::time::timeout(FAREWELL, &mut sending).await.is_err() {
         sending.abort();
+    }
+}
+
+/// Whether somebody may speak; else a word for programs, and what to do.
+fn judge(greeting: Option<Result<Request, String>>, token: &str) -> Result<(), (&'static str, String)> {
+    match greeting {
+        Some(Ok(Request::Hello { v: VERSION, token: given })) if same(&given, token) => Ok(()),
+        Some(Ok(Request::Hello { v, .. })) if v != VERSION => {
+            let message =
+                format!("the daemon speaks version {VERSION} of the socket, not {v}: use the same Hearth for both");
+            Err(("version", message))
+        }
+        _ => {
+            let message = "the token is wrong or missing: only the user who runs the daemon can talk to it";
+            Err(("token", message.to_owned()))
+        }
     }
 }
 

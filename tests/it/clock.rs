@@ -238,7 +238,9 @@ fn due_work_begins_within_a_second_of_its_time() {
     let paths = Paths::find(Some(&directory.path().join("data"))).unwrap();
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let policy = Policy { max_containers: 0, ..Policy::STANDARD };
-    let daemon = Daemon::start(&paths, Wish { policy, runtime: Some(RuntimeKind::Process) }, tokio.handle()).unwrap();
+    let daemon =
+        Daemon::start(&paths, Wish { policy, runtime: Some(RuntimeKind::Process), metrics: None }, tokio.handle())
+            .unwrap();
     let submit = |input| tokio.block_on(daemon.submit(input, false)).unwrap();
     submit(Input::Configure(crate::world::configuration("[[agents]]\nfolder = \"main\"\n")));
     let new = NewTask {

@@ -138,7 +138,11 @@ fn the_image_has_what_agents_need_and_nothing_that_raises_rights() {
         let checks = doctor["checks"].as_array().unwrap();
         checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("{doctor}"))["result"].clone()
     };
-    assert_eq!(["podman", "image", "mounts", "container user", "limits"].map(result), ["ok"; 5], "{doctor}");
+    assert_eq!(
+        ["podman", "image", "mounts", "container user", "limits", "system calls"].map(result),
+        ["ok"; 6],
+        "{doctor}"
+    );
 }
 
 #[test]

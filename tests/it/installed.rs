@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::host::{Ended, Host, wait_for};
+use crate::host::{Ended, Host, Running, wait_for};
 
 /// A Hearth on a system whose programs are stand-ins.
 struct System {
@@ -106,6 +106,22 @@ fn it_is_installed_once_and_removed_and_the_data_stays() {
     std::fs::remove_file(system.dir.join("state")).unwrap();
     assert!(system.done(&["uninstall"]).stdout.contains("is not installed"));
     assert_eq!(system.told(), Vec::<String>::new());
+}
+
+/// A line end in a path would begin a setting of its own.
+#[test]
+fn a_path_that_is_not_one_line_is_refused() {
+    let system = System::new();
+    for data in ["data\nExecStartPre=evil", "data\r", "data\u{1b}"] {
+        for arguments in [&["install", "--dry-run"][..], INSTALL] {
+            let mut command = system.host.bare(env!("CARGO_BIN_EXE_hearth"));
+            command.arg("service").args(arguments).arg("--data").arg(system.host.path(data));
+            let refused = Running::start(command, b"").end();
+            assert_eq!(refused.code, Some(1), "{data:?}: {refused:#?}");
+            assert!(refused.stderr.contains("is not one line of text"), "{data:?}: {refused:#?}");
+        }
+    }
+    assert!(!system.host.path(".config").exists());
 }
 
 #[test]

@@ -135,6 +135,53 @@ fn buckets_rise(samples: &Samples) {
     }
 }
 
+/// The address is taken before anything begins: what waits goes on waiting, and no run is counted.
+#[test]
+fn an_address_that_is_taken_ends_the_start_before_anything_began() {
+    let host = Host::with_echo();
+    host.inject("a", "hello");
+    let everything = || host.dump(&["--bodies"]).stdout;
+    let before = everything();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ended = host.run(&["run", "--runtime", "process", "--metrics", &address], b"");
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    for words in [address.as_str(), "HEARTH_METRICS", "end what listens there"] {
+        assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
+    }
+    for words in ["hearth is running", "agent started", "runtime: "] {
+        assert!(!ended.stderr.contains(words), "{words}: {ended:#?}");
+    }
+    assert_eq!(everything(), before);
+    assert_eq!(host.states().len(), 1);
+    drop(taken);
+    let mut host = host;
+    host.env.push(("HEARTH_METRICS".into(), address));
+    host.start();
+    host.wait_said(1);
+    host.stop();
+}
+
+/// A web page can have its own name lead to this machine, and ask in the browser of somebody here.
+#[test]
+fn pages_with_names_of_their_own_are_not_answered() {
+    let mut host = Host::with_echo();
+    host.env.push(("HEARTH_METRICS".into(), "127.0.0.1:0".into()));
+    host.start();
+    let port = port_of(host.daemon().unwrap());
+    let ask = |name: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let refused = ask(&format!("page.example:{port}"));
+    assert!(refused.starts_with("HTTP/1.1 421") && !refused.contains("hearth_"), "{refused}");
+    assert!(ask(&format!("127.0.0.1:{port}")).contains("hearth_build"));
+    host.stop();
+}
+
 /// What was refused before the start is not counted by a daemon that was not there.
 #[test]
 fn counters_begin_with_the_daemon() {
@@ -159,7 +206,7 @@ fn addresses_that_cannot_be_are_refused() {
         ("[::]:9464", 1, "--metrics-open"),
         ("nonsense", 2, "invalid value"),
         ("127.0.0.1", 2, "invalid value"),
-        (taken.as_str(), 1, "metrics at"),
+        (taken.as_str(), 1, "another address with --metrics"),
     ] {
         let ended = host.run(&["run", "--runtime", "process", "--metrics", address], b"");
         assert_eq!(ended.code, Some(code), "{address}: {ended:#?}");

@@ -74,6 +74,8 @@ pub enum Attempt {
     Rights,
     /// Makes a device node.
     Node(PathBuf),
+    /// Makes a user namespace.
+    Namespace,
     /// Runs a program to its end.
     Run(Vec<String>),
     /// Has so many children at once.
@@ -204,6 +206,7 @@ fn carry_out(asked: &Asked, attempt: &Attempt) -> io::Result<String> {
         Attempt::Environments(text) => environments(text),
         Attempt::Rights => rights(),
         Attempt::Node(path) => odd::node(path).map(|()| "it was made".to_owned()),
+        Attempt::Namespace => odd::namespace().map(|()| "it was made".to_owned()),
         Attempt::Run(argv) => finish(&Launch { argv: argv.clone(), env: Vec::new(), without: Vec::new() }, PROGRAM),
         Attempt::Fork(count) => fork(*count),
         Attempt::Fill(bytes) => fill(asked, *bytes),
@@ -368,6 +371,12 @@ mod odd {
         Ok(mknodat(CWD, path, FileType::CharacterDevice, Mode::RUSR, makedev(1, 3))?)
     }
 
+    /// For this process; where it has several threads the kernel says that this is impossible, which is not forbidden.
+    #[expect(deprecated, reason = "other flags than this one let threads lose what they share")]
+    pub(super) fn namespace() -> io::Result<()> {
+        Ok(rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER)?)
+    }
+
     pub(super) fn connect(name: &str) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
     }
@@ -407,6 +416,10 @@ mod odd {
     }
 
     pub(super) fn node(_: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn namespace() -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -35,12 +35,21 @@ impl Entrance {
     pub async fn open(address: SocketAddr) -> std::io::Result<Self> {
         let mut looks = 0;
         loop {
-            match TcpListener::bind(address).await {
+            match Self::open_now(address).await {
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && looks < LOOKS => looks += 1,
-                bound => return Ok(Self { listener: bound?, seats: Arc::new(Semaphore::new(CALLERS_MAX)) }),
+                opened => return opened,
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
+    }
+
+    /// Listens, or fails at once.
+    ///
+    /// # Errors
+    /// Those of listening.
+    pub async fn open_now(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { listener, seats: Arc::new(Semaphore::new(CALLERS_MAX)) })
     }
 
     /// Where it listens.

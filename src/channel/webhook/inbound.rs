@@ -1,17 +1,19 @@
 //! What a bridge hands over: messages and pressed buttons, each answered when it is committed and not before.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
 use super::wire::{Pushed, Routed};
@@ -53,11 +55,7 @@ impl Gate {
 
 /// The web service.
 pub(super) fn router(gate: Arc<Gate>) -> Router {
-    Router::new()
-        .route("/v1/events", post(events))
-        .route("/v1/actions", post(actions))
-        .layer(DefaultBodyLimit::max(EVENT_BYTES_MAX))
-        .with_state(gate)
+    Router::new().route("/v1/events", post(events)).route("/v1/actions", post(actions)).with_state(gate)
 }
 
 /// Why a request was not done.
@@ -123,10 +121,7 @@ fn check_own(gate: &Gate, event: &InboundEvent) -> Result<(), Refusal> {
 }
 
 /// The body of a request, and the room it takes, if it comes from whoever knows the secret.
-async fn signed_body<'a>(
-    gate: &'a Gate,
-    request: Request,
-) -> Result<(tokio::sync::SemaphorePermit<'a>, Bytes), Refusal> {
+async fn signed_body(gate: &Gate, request: Request) -> Result<(SemaphorePermit<'_>, Vec<u8>), Refusal> {
     if *gate.closed.borrow() {
         return Err(Refusal::Later("the channel is being closed".to_owned()));
     }
@@ -135,19 +130,37 @@ async fn signed_body<'a>(
     let signature = text(headers, SIGNATURE).ok_or(Refusal::Stranger(BadSignature::Header("X-Hearth-Signature")))?;
     signature::check_time(&timestamp, (gate.now)()).map_err(Refusal::Stranger)?;
     let length = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
-    let length: usize = length.unwrap_or(EVENT_BYTES_MAX);
-    if length > EVENT_BYTES_MAX {
-        let why = format!("the body has {length} bytes, at most {EVENT_BYTES_MAX} are accepted");
-        return Err(Refusal::Bad(StatusCode::PAYLOAD_TOO_LARGE, why));
-    }
-    let kib = u32::try_from(length / 1_024 + 1).unwrap_or(u32::MAX);
-    let busy = |_| Refusal::Later("there is too much to do".to_owned());
-    let room = gate.room.try_acquire_many(kib).map_err(busy)?;
+    check_length(length.unwrap_or(0))?;
     let late = |_| Refusal::Bad(StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned());
-    let body = tokio::time::timeout(READING, Bytes::from_request(request, &())).await.map_err(late)?;
-    let body = body.map_err(|rejection| Refusal::Bad(rejection.status(), rejection.body_text()))?;
+    let (room, body) = tokio::time::timeout(READING, read(gate, request.into_body())).await.map_err(late)??;
     gate.key.check((&timestamp, &signature), &body).map_err(Refusal::Stranger)?;
     Ok((room, body))
+}
+
+fn check_length(length: usize) -> Result<(), Refusal> {
+    if length <= EVENT_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("the body has {length} bytes, at most {EVENT_BYTES_MAX} are accepted");
+    Err(Refusal::Bad(StatusCode::PAYLOAD_TOO_LARGE, why))
+}
+
+/// Reads a body. It takes room as it comes, not as it is announced: nobody knows yet whose it is, and whoever announces
+/// much and sends nothing must not keep others out.
+async fn read(gate: &Gate, mut body: Body) -> Result<(SemaphorePermit<'_>, Vec<u8>), Refusal> {
+    let busy = |_| Refusal::Later("there is too much to do".to_owned());
+    let (mut room, mut taken) = (gate.room.try_acquire_many(1).map_err(busy)?, 1);
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let Ok(piece) = frame.map_err(bad)?.into_data() else { continue };
+        let length = bytes.len().saturating_add(piece.len());
+        check_length(length)?;
+        let wanted = u32::try_from(length / 1_024 + 1).unwrap_or(u32::MAX);
+        room.merge(gate.room.try_acquire_many(wanted.saturating_sub(taken)).map_err(busy)?);
+        taken = wanted;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok((room, bytes))
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

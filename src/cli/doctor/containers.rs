@@ -131,7 +131,19 @@ fn outcome(tried: &Tried, info: &Info) -> Vec<Check> {
             bad("limits", Verdict::Warn, format!("{found} (cgroup {})", info.cgroups), mend)
         }
     };
-    vec![mounts, user, bounds]
+    vec![mounts, user, bounds, filter(info)]
+}
+
+/// The self-test tries whether it holds.
+fn filter(info: &Info) -> Check {
+    match &info.unfiltered {
+        None => ok("system calls", "containers get Podman's seccomp profile without the ways to a user namespace"),
+        Some(why) => {
+            let mend = "install the profile as distributions do, in /usr/share/containers/seccomp.json, or name it as \
+                        `seccomp_profile` in containers.conf, and start Podman's service and Hearth again";
+            bad("system calls", Verdict::Warn, format!("agents can make user namespaces: {why}"), mend)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +159,7 @@ mod tests {
             cgroups: "v1".into(),
             controllers: Vec::new(),
             arch: "amd64".into(),
+            unfiltered: None,
         };
         let good = Tried {
             shares: true,
@@ -156,19 +169,23 @@ mod tests {
             limited: Limited { memory: true, pids: true },
         };
         let verdicts = |tried: &Tried| outcome(tried, &info).iter().map(|check| check.result).collect::<Vec<_>>();
-        assert_eq!(verdicts(&good), [Verdict::Ok; 3]);
+        assert_eq!(verdicts(&good), [Verdict::Ok; 4]);
         for (tried, expected) in [
-            (Tried { shares: false, ..good.clone() }, [Verdict::Fail, Verdict::Ok, Verdict::Ok]),
-            (Tried { fixed: false, ..good.clone() }, [Verdict::Fail, Verdict::Ok, Verdict::Ok]),
-            (Tried { image_fixed: false, ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok]),
-            (Tried { uid: Some(0), ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok]),
-            (Tried { uid: None, ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok]),
+            (Tried { shares: false, ..good.clone() }, [Verdict::Fail, Verdict::Ok, Verdict::Ok, Verdict::Ok]),
+            (Tried { fixed: false, ..good.clone() }, [Verdict::Fail, Verdict::Ok, Verdict::Ok, Verdict::Ok]),
+            (Tried { image_fixed: false, ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok, Verdict::Ok]),
+            (Tried { uid: Some(0), ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok, Verdict::Ok]),
+            (Tried { uid: None, ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok, Verdict::Ok]),
             (
                 Tried { limited: Limited { memory: false, pids: true }, ..good.clone() },
-                [Verdict::Ok, Verdict::Ok, Verdict::Warn],
+                [Verdict::Ok, Verdict::Ok, Verdict::Warn, Verdict::Ok],
             ),
         ] {
             assert_eq!(verdicts(&tried), expected, "{tried:?}");
         }
+        let open = Info { unfiltered: Some("Podman names no file".to_owned()), ..info.clone() };
+        let told = outcome(&good, &open).pop().unwrap();
+        assert_eq!((told.check, told.result), ("system calls", Verdict::Warn));
+        assert!(told.found.contains("names no file") && told.mend.unwrap().contains("seccomp_profile"));
     }
 }

@@ -261,3 +261,26 @@ fn tab_goes_from_panel_to_panel() {
         assert_eq!(chosen(&screen), Some(expected), "{key:?}");
     }
 }
+
+/// Names, texts and errors of strangers are everywhere on the screen.
+#[test]
+fn strangers_do_not_command_the_screen() {
+    let evil = "\u{1b}]0;gone\u{7}\u{9b}2J\r\n\u{202e}Ann\u{2066}\u{8}";
+    let mut view = view();
+    view.asked[0].about = evil.to_owned();
+    view.asked[1].options[0].0 = evil.to_owned();
+    view.lanes[0].why = Some(evil.to_owned());
+    view.sessions[0].tool = Some(evil.to_owned());
+    view.tasks[0].prompt = evil.to_owned();
+    view.warnings.push(evil.to_owned());
+    let mut screens = [Screen::default(), Screen::default(), Screen::default()];
+    screens[0].take(View { daemon: None, trouble: Some(evil.to_owned()), ..view.clone() }, NOW);
+    screens[1].take(view.clone(), NOW);
+    screens[1].note = Some(evil.to_owned());
+    screens[2].take(view, NOW);
+    screens[2].mode = Mode::Confirm(Act::Decide("ap3".into(), "approve".into(), format!("approve {evil}")));
+    for screen in screens {
+        let drawn = drawn(&screen, 200, 40);
+        assert!(drawn.contains("Ann") && drawn.chars().all(crate::cli::out::is_harmless), "{drawn:?}");
+    }
+}

@@ -1,14 +1,15 @@
 //! Where the numbers are to be had: one address, one path, nothing to say.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::runtime::Handle;
 
 use super::Metrics;
 use crate::channel::webhook::Entrance;
@@ -17,31 +18,92 @@ use crate::daemon::{Daemon, Error};
 /// The form of the text, as Prometheus names it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves the numbers of a daemon until it stops.
-///
-/// # Errors
-/// When the address cannot be had.
-pub(in crate::daemon) async fn serve(daemon: &Arc<Daemon>, address: SocketAddr) -> Result<SocketAddr, Error> {
-    let failed = |source| Error::Io { path: format!("metrics at {address}").into(), source };
-    let entrance = Entrance::open(address).await.map_err(failed)?;
-    let bound = entrance.address().map_err(failed)?;
-    let router = Router::new().route("/metrics", get(answer)).with_state(Arc::clone(daemon));
-    let stopping = Arc::clone(daemon);
-    let work = axum::serve(entrance, router).with_graceful_shutdown(async move { stopping.stopped().await });
-    tokio::spawn(async move {
-        if let Err(error) = work.await {
-            tracing::warn!(%error, "metrics are not served any more");
-        }
-    });
-    Ok(bound)
+/// An address that was taken and that nobody is answered at yet.
+pub(in crate::daemon) struct Doorway {
+    entrance: Entrance,
+    bound: SocketAddr,
 }
 
-async fn answer(State(daemon): State<Arc<Daemon>>) -> Response {
+impl Doorway {
+    /// Takes an address, before anything is done that a failure would have to undo.
+    ///
+    /// # Errors
+    /// [`Error::Metrics`] when it cannot be had.
+    pub(in crate::daemon) fn take(address: SocketAddr, tokio: &Handle) -> Result<Self, Error> {
+        let failed = |source| Error::Metrics { address, source };
+        let entrance = tokio.block_on(Entrance::open_now(address)).map_err(failed)?;
+        let bound = entrance.address().map_err(failed)?;
+        Ok(Self { entrance, bound })
+    }
+
+    /// Serves the numbers of a daemon until it stops.
+    pub(in crate::daemon) fn serve(self, daemon: &Arc<Daemon>, tokio: &Handle) {
+        let router = Router::new().route("/metrics", get(answer));
+        let router = router.with_state((Arc::clone(daemon), self.bound.ip()));
+        let stopping = Arc::clone(daemon);
+        let work = axum::serve(self.entrance, router).with_graceful_shutdown(async move { stopping.stopped().await });
+        tokio.spawn(async move {
+            if let Err(error) = work.await {
+                tracing::warn!(%error, "metrics are not served any more");
+            }
+        });
+        tracing::info!(address = %self.bound, "metrics are served");
+    }
+}
+
+async fn answer(State((daemon, at)): State<(Arc<Daemon>, IpAddr)>, headers: HeaderMap) -> Response {
+    if at.is_loopback() && !names_this_machine(&headers) {
+        let words = "only this machine is answered: ask for an address, or for localhost\n";
+        return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
+    }
     // The store is read, which may wait for the disk.
     let text = tokio::task::spawn_blocking(move || Metrics::text(&daemon.metrics, &daemon)).await;
-    match text {
-        Ok(Ok(text)) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    match text.map_err(|error| error.to_string()).flatten() {
+        Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(error) => {
+            tracing::warn!(error, "metrics cannot be told");
+            (StatusCode::INTERNAL_SERVER_ERROR, "the numbers cannot be read; the log of hearth says why\n")
+                .into_response()
+        }
+    }
+}
+
+/// Whether somebody was asked for who can only be this machine. A page in somebody's browser has a name, which it can have
+/// lead here, and would read what it asks for.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || inner.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_page_could_have_are_nobody_here() {
+        for (host, ours) in [
+            ("localhost", true),
+            ("LOCALHOST:9464", true),
+            ("127.0.0.1:9464", true),
+            ("127.0.0.1", true),
+            ("[::1]:9464", true),
+            ("[::1]", true),
+            ("", false),
+            (":9464", false),
+            ("evil.example", false),
+            ("evil.example:9464", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example:9464", false),
+        ] {
+            let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
+            assert_eq!(names_this_machine(&headers), ours, "{host}");
+        }
+        assert!(names_this_machine(&HeaderMap::new()), "old clients name nobody");
     }
 }

@@ -27,7 +27,7 @@ use crate::state::{self, Store};
 mod gauges;
 mod listen;
 
-pub(super) use listen::serve;
+pub(super) use listen::Doorway;
 
 use gauges::Gauges;
 

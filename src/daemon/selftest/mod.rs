@@ -100,7 +100,7 @@ type Found = BTreeMap<&'static str, Result<String, String>>;
 pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
-    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind) };
+    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind), metrics: None };
     furnish(&paths, kind, settings)?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let daemon = Daemon::start(&paths, wish, tokio.handle())?;
@@ -155,7 +155,7 @@ fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
         }
     };
     let place = Place::Process(Box::new(scratch.setup()?));
-    let able = trials::Able { scopes: support.scopes, sockets: support.sockets, limits: Vec::new() };
+    let able = trials::Able { scopes: support.scopes, sockets: support.sockets, namespaces: false, limits: Vec::new() };
     try_all(scratch, &place, (&scratch.spec(), &able), &mut found)?;
     let findings = findings(RuntimeKind::Process, &found, |attack| lacking(attack, RuntimeKind::Process));
     let mut limits = vec!["the network is open to agents".to_owned()];
@@ -174,14 +174,18 @@ fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Er
     let lookup = runtime::lookup();
     let usable = podman::probe(&lookup).map_err(|error| Error::Trial(error.to_string()))?;
     let install = format!("selftest{:x}", std::process::id());
-    let place = Place::Podman(podman::Setup { install, lookup });
+    let filter = scratch.paths().seccomp();
+    let place = Place::Podman(podman::Setup { install, lookup, filter });
     let spec = scratch.contained(settings.image.clone());
     let limits = ["memory", "pids"].into_iter().filter(|limit| !usable.unlimited.contains(limit)).collect();
-    let able = trials::Able { scopes: true, sockets: true, limits };
+    let namespaces = usable.unfiltered.is_none();
+    let able = trials::Able { scopes: true, sockets: true, namespaces, limits };
     let mut found = Found::new();
     try_all(scratch, &place, (&spec, &able), &mut found)?;
     let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
-    let limits = usable.unlimited.iter().map(|what| format!("Podman cannot limit {what} of containers here")).collect();
+    let unlimited = usable.unlimited.iter().map(|what| format!("Podman cannot limit {what} of containers here"));
+    let unfiltered = usable.unfiltered.iter().map(|why| format!("agents can make user namespaces: {why}"));
+    let limits = unlimited.chain(unfiltered).collect();
     Ok(Report { runtime: usable.to_string(), confined: true, findings, limits })
 }
 
@@ -271,7 +275,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let locks = directory.path().join("locks");
         let process = Place::Process(Box::new(Setup::new("sh".into(), "".into(), locks, Arc::new(|_| None))));
-        let podman = Place::Podman(podman::Setup { install: "x".to_owned(), lookup: Arc::new(|_| None) });
+        let podman =
+            Place::Podman(podman::Setup { install: "x".to_owned(), lookup: Arc::new(|_| None), filter: "x".into() });
         let trial = trials::Trial::new("store-read", Attempt::Read("/nonexistent".into()), trials::Expected::Forbidden);
         for (place, outcome, held) in [
             (&process, outcome(false, true, false), true),

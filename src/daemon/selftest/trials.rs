@@ -58,6 +58,8 @@ pub(super) struct Able {
     pub(super) scopes: bool,
     /// Other programs' sockets are out of reach.
     pub(super) sockets: bool,
+    /// A filter of system calls keeps user namespaces from containers.
+    pub(super) namespaces: bool,
     /// What containers can be limited in.
     pub(super) limits: Vec<&'static str>,
 }
@@ -236,7 +238,10 @@ impl Seen<'_> {
             fails("mount", run(&["mount", "-t", "tmpfs", "none", place])),
             forbidden("device", Attempt::Node(here.join("device"))),
         ];
-        if !self.is_contained() {
+        if able.namespaces {
+            trials.push(forbidden("user-namespace", Attempt::Namespace));
+        }
+        if able.namespaces || !self.is_contained() {
             let words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount];
             trials.push(fails("user-namespace", run(&words)));
         }

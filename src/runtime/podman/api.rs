@@ -90,6 +90,8 @@ pub(super) struct Facts {
     pub(super) rootless: bool,
     /// What containers can be limited in.
     pub(super) limits: Vec<String>,
+    /// File of the seccomp profile that containers get unless they are given another one.
+    pub(super) profile: Option<PathBuf>,
 }
 
 impl Facts {
@@ -100,7 +102,10 @@ impl Facts {
         let old = host.cgroup_version.as_deref() == Some("v1");
         // Without root the first kind of cgroups limits nothing, whatever it has.
         let limits = if rootless && old { Vec::new() } else { host.cgroup_controllers.clone().unwrap_or_default() };
-        Some(Self { version, rootless, limits })
+        let security = host.security.as_ref().filter(|security| security.seccomp_enabled == Some(true));
+        let profile = security.and_then(|security| security.seccomp_profile_path.as_deref());
+        let profile = profile.filter(|path| !path.is_empty()).map(PathBuf::from);
+        Some(Self { version, rootless, limits, profile })
     }
 
     /// Whether it has everything that is needed.
@@ -369,7 +374,7 @@ mod tests {
         for (version, enough) in
             [("4.3.1", true), ("4.10.0-dev", true), ("5.0.0", true), ("4.2.9", false), ("x", false)]
         {
-            let facts = Facts { version: version.to_owned(), rootless: false, limits: Vec::new() };
+            let facts = Facts { version: version.to_owned(), rootless: false, limits: Vec::new(), profile: None };
             assert_eq!(facts.is_new_enough(), enough, "{version}");
         }
     }

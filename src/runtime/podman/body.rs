@@ -44,6 +44,8 @@ pub(super) struct Order<'a> {
     pub(super) secret_names: &'a [String],
     pub(super) binds: &'a [Bind],
     pub(super) facts: &'a Facts,
+    /// File of the filter of system calls; none is Podman's own.
+    pub(super) filter: Option<&'a Path>,
     /// Who the daemon is.
     pub(super) user: (u32, u32),
 }
@@ -76,7 +78,8 @@ pub(super) fn body(order: &Order<'_>) -> Value {
         "user": user(order),
     });
     let network = network(spec.settings.network, order.facts.rootless);
-    for (key, value) in network.into_iter().chain(order.facts.rootless.then(keep_id)) {
+    let filter = order.filter.map(|filter| ("seccomp_profile_path", json!(filter)));
+    for (key, value) in network.into_iter().chain(order.facts.rootless.then(keep_id)).chain(filter) {
         if let Some(body) = body.as_object_mut() {
             body.insert(key.to_owned(), value);
         }
@@ -214,12 +217,24 @@ mod tests {
 
     fn made(network: Network, rootless: bool, user: u32) -> Value {
         let limits = if rootless { Vec::new() } else { ["memory", "cpu", "pids"].map(str::to_owned).to_vec() };
-        let facts = Facts { version: "4.3.1".to_owned(), rootless, limits };
+        let facts = Facts { version: "4.3.1".to_owned(), rootless, limits, profile: None };
         let spec = spec(network);
         let variables = variables(&spec, vec![("TZ".to_owned(), "x".to_owned()), ("A".to_owned(), "b".to_owned())]);
         let (install, image, wanted) = ("0f", "localhost/a:1", "localhost/b:1");
         let (secret_names, binds, user) = (&["A".to_owned()][..], &[][..], (user, user));
-        body(&Order { install, spec: &spec, image, wanted, variables, secret_names, binds, facts: &facts, user })
+        let filter = Some(Path::new("/data/run/seccomp.json"));
+        body(&Order {
+            install,
+            spec: &spec,
+            image,
+            wanted,
+            variables,
+            secret_names,
+            binds,
+            facts: &facts,
+            filter,
+            user,
+        })
     }
 
     #[test]

@@ -16,12 +16,14 @@ use super::{Error, Events, Runtime, Spec};
 use crate::model::id::SessionId;
 use api::{Api, Facts, Found};
 pub use error::Unusable;
+use seccomp::Filter;
 use table::{Order, Table};
 
 mod api;
 mod body;
 mod error;
 mod place;
+mod seccomp;
 mod session;
 mod socket;
 mod table;
@@ -50,6 +52,8 @@ pub struct Setup {
     pub install: String,
     /// Finds the variables that references name, and those that say where Podman listens.
     pub lookup: Lookup,
+    /// Where the filter of system calls is written for Podman: where no agent can change it.
+    pub filter: PathBuf,
 }
 
 impl std::fmt::Debug for Setup {
@@ -69,6 +73,8 @@ pub struct Usable {
     pub socket: PathBuf,
     /// In what containers cannot be limited here, of `memory`, `cpu` and `pids`.
     pub unlimited: Vec<&'static str>,
+    /// Why agents can make user namespaces in their containers, if they can.
+    pub unfiltered: Option<String>,
 }
 
 impl std::fmt::Display for Usable {
@@ -101,6 +107,8 @@ struct Shared {
     setup: Setup,
     api: Api,
     facts: Facts,
+    /// What system calls agents may make; none is as Podman has it.
+    filter: Option<Filter>,
     /// Who the daemon is.
     user: (u32, u32),
     table: Table,
@@ -119,11 +127,15 @@ impl PodmanRuntime {
             let missing = usable.unlimited.join(", ");
             tracing::warn!(missing, "containers cannot be limited here; agents run without these limits");
         }
+        if let Some(why) = &usable.unfiltered {
+            tracing::warn!(why, "agents can make user namespaces in their containers");
+        }
         let (table, mail) = Table::new();
         let listener = std::thread::Builder::new().name("podman events".to_owned());
         listener.spawn(move || mail.deliver(&events)).map_err(|source| Error::Thread { source })?;
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let shared = Arc::new(Shared { setup, api, facts, user, table });
+        let filter = Filter::of(facts.profile.as_deref()).ok();
+        let shared = Arc::new(Shared { setup, api, facts, filter, user, table });
         threads.spawn(watch::events(Arc::clone(&shared)));
         threads.spawn(watch::lists(Arc::clone(&shared)));
         Ok(Self { shared, threads: Some(threads), about: usable.to_string() })
@@ -309,7 +321,13 @@ fn reach(threads: &tokio::runtime::Runtime, lookup: &Lookup) -> Result<(Api, Fac
 fn usable(api: &Api, facts: &Facts) -> Usable {
     let missing = |name: &&str| !facts.limits.iter().any(|limit| limit == name);
     let unlimited = ["memory", "cpu", "pids"].into_iter().filter(missing).collect();
-    Usable { version: facts.version.clone(), rootless: facts.rootless, socket: api.socket.clone(), unlimited }
+    Usable {
+        version: facts.version.clone(),
+        rootless: facts.rootless,
+        socket: api.socket.clone(),
+        unlimited,
+        unfiltered: Filter::of(facts.profile.as_deref()).err().map(|why| why.to_string()),
+    }
 }
 
 pub mod build;

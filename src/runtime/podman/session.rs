@@ -247,6 +247,7 @@ impl Session<'_> {
             secret_names: &environment.secret_names,
             binds: &binds,
             facts: &self.shared.facts,
+            filter: self.shared.filter.as_ref().map(|_| self.shared.setup.filter.as_path()),
             user: self.shared.user,
         };
         let failed = |fault: Fault| Error::Podman { reason: words(&image, &fault) };
@@ -314,6 +315,10 @@ impl Session<'_> {
             for path in [&mut spec.session_dir, &mut spec.group_dir, &mut spec.home_dir] {
                 let absolute = std::path::absolute(&*path);
                 *path = absolute.map_err(|source| Error::Directory { path: path.clone(), source })?;
+            }
+            if let Some(filter) = &shared.filter {
+                let path = &shared.setup.filter;
+                filter.settle(path).map_err(|source| Error::Filter { path: path.clone(), source })?;
             }
             let binds = place::prepare(&spec, shared.user.0 == 0 && !shared.facts.rootless)?;
             Ok((binds, configured(&spec, &shared.setup.lookup, &stopped)?))

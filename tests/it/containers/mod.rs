@@ -4,6 +4,7 @@
 
 mod adopt;
 mod builds;
+mod filter;
 mod house;
 mod matrix;
 mod readme;

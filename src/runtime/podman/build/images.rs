@@ -1,11 +1,14 @@
 //! What Podman says of itself and of images.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::http::{Body, Call, Engine, quoted};
 use super::recipe::{AGENT, DIGEST, INSTALL, KIND, VERSION};
 use super::runner::Machine;
 use super::{Error, Options, Watch};
+use crate::runtime::podman::seccomp::Filter;
 
 /// Podman, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct Info {
     pub controllers: Vec<String>,
     /// Its name for the processor.
     pub arch: String,
+    /// Why agents can make user namespaces in their containers, if they can.
+    pub unfiltered: Option<String>,
 }
 
 impl Info {
@@ -61,12 +66,15 @@ impl Engine {
         let text = |path: &str| said.pointer(path).and_then(Value::as_str).map(str::to_owned);
         let controllers = said.pointer("/host/cgroupControllers").and_then(Value::as_array);
         let version = text("/version/Version").ok_or_else(|| self.unclear("it does not say its version"))?;
+        let enabled = said.pointer("/host/security/seccompEnabled").and_then(Value::as_bool) == Some(true);
+        let profile = text("/host/security/seccompProfilePath").filter(|path| enabled && !path.is_empty());
         Ok(Info {
             version,
             rootless: said.pointer("/host/security/rootless").and_then(Value::as_bool).unwrap_or(false),
             cgroups: text("/host/cgroupVersion").unwrap_or_default(),
             controllers: controllers.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
             arch: text("/host/arch").unwrap_or_default(),
+            unfiltered: Filter::of(profile.as_deref().map(Path::new)).err().map(|why| why.to_string()),
         })
     }
 

@@ -11,7 +11,7 @@ fn the_next_daemon_adopts_what_runs_and_hides_its_secrets() {
     world.runtime.ensure(spec);
     world.heard.running(ONE, 1);
     let heard = Heard::default();
-    world.runtime = start(&world.install, &heard);
+    world.runtime = start(&world.install, &heard, world.directory.path());
     assert_eq!(world.containers().len(), 1);
     world.runtime.reconcile(&|| vec![(ONE, 1)]);
     world.runtime.inquire(ONE, 1);
@@ -29,11 +29,11 @@ fn an_end_between_two_daemons_is_told_with_its_code() {
     world.ensure(ONE, 1);
     world.heard.running(ONE, 1);
     let heard = Heard::default();
-    let old = std::mem::replace(&mut world.runtime, start("nobody", &Heard::default()));
+    let old = std::mem::replace(&mut world.runtime, start("nobody", &Heard::default(), world.directory.path()));
     drop(old);
     std::fs::write(world.path("session/agent/go"), "").unwrap();
     wait_until("its end", || world.inspect(ONE, "{{.State.Status}}") == "exited");
-    world.runtime = start(&world.install, &heard);
+    world.runtime = start(&world.install, &heard, world.directory.path());
     // Starting it again would run it twice.
     world.ensure(ONE, 1);
     assert_eq!(heard.gone(ONE, 1).0, Exit::Code(9));

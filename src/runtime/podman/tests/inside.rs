@@ -31,6 +31,25 @@ fn it_is_nobody_special_and_cannot_become_anybody() {
     assert!(text.contains("Seccomp:\t2") && text.contains("podman-init"), "{text}");
 }
 
+/// A profile is only needed when a container is made: one that is gone is made again.
+#[test]
+fn it_makes_no_user_namespace() {
+    let Some(world) = world("unshare -U true; unshare -U -m true; sh -c 'echo a child works'") else { return };
+    if let Some(why) = super::super::probe(&lookup()).unwrap().unfiltered {
+        eprintln!("SKIPPED: {why}");
+        return;
+    }
+    for incarnation in 1..=2 {
+        world.ensure(ONE, incarnation);
+        assert_eq!(world.heard.gone(ONE, incarnation).0, Exit::Code(0));
+        let text = std::fs::read_to_string(world.path("session/agent/out")).unwrap();
+        assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
+        assert!(text.contains("a child works"), "{text}");
+        std::fs::remove_file(world.path("seccomp.json")).unwrap();
+        std::fs::remove_file(world.path("session/agent/out")).unwrap();
+    }
+}
+
 #[test]
 fn what_podman_says_of_it() {
     let Some(world) = World::new("sleep 1000") else { return };

@@ -97,7 +97,7 @@ impl World {
         }
         std::fs::write(directory.path().join("groups/main/runner.sh"), script).unwrap();
         let heard = Heard::default();
-        let runtime = start(&install, &heard);
+        let runtime = start(&install, &heard, directory.path());
         Self { directory, install, heard, runtime, _service: service }
     }
 
@@ -191,8 +191,9 @@ fn lookup() -> Lookup {
     })
 }
 
-fn start(install: &str, heard: &Heard) -> PodmanRuntime {
-    let setup = Setup { install: install.to_owned(), lookup: lookup() };
+fn start(install: &str, heard: &Heard, directory: &Path) -> PodmanRuntime {
+    let filter = directory.join("seccomp.json");
+    let setup = Setup { install: install.to_owned(), lookup: lookup(), filter };
     PodmanRuntime::start(setup, heard.listener()).unwrap()
 }
 

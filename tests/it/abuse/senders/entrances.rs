@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::ground::{Ground, event, now, signed};
 use crate::channels::{SECRET, sign};
-use crate::host::wait_for;
+use crate::host::{Running, wait_for};
 use crate::telegram::typed;
 
 pub(super) fn again(ground: &mut Ground) {
@@ -81,7 +81,16 @@ pub(super) fn slow(ground: &mut Ground) {
         stream.write_all(b"POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nx-a: ").unwrap();
         stream
     };
-    let _slow: Vec<TcpStream> = (0..100).map(|_| open()).collect();
+    let _slow: Vec<TcpStream> = (0..50).map(|_| open()).collect();
+    // Announces as much as is accepted, and sends none of it.
+    let announce = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", ground.port)).unwrap();
+        let headers = signed(now(), "something else");
+        let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 25000000\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let _announced: Vec<TcpStream> = (0..50).map(|_| announce()).collect();
     ground.serves();
 }
 
@@ -104,5 +113,26 @@ pub(super) fn endless_line(ground: &mut Ground) {
     assert!(cut, "ten megabytes were listened to");
     let _rest = stream.read_to_end(&mut Vec::new());
     assert!(ground.host.status()["daemon"]["pid"].is_u64());
+    ground.serves();
+}
+
+pub(super) fn silence(ground: &mut Ground) {
+    let mut silent: Vec<_> = (0..300).map(|_| ground.socket()).collect();
+    assert!(ground.host.status()["daemon"]["pid"].is_u64());
+    // The first of them had to go, not because its time was up.
+    let mut told = String::new();
+    silent[0].read_to_string(&mut told).unwrap();
+    assert!(told.contains("\"busy\"") && told.lines().count() == 1, "{told}");
+    // Whoever has shown the token stays.
+    let mut client = Running::start_open(ground.host.command(&["inject"]));
+    let mut asks = |id: &str| {
+        client.type_line(&event(id, "room", "hello").to_string());
+        wait_for(id, || client.stdout().contains(&format!("\"event\":\"{id}\"")).then_some(()));
+    };
+    asks("before");
+    silent.extend((0..300).map(|_| ground.socket()));
+    assert!(ground.host.status()["daemon"]["pid"].is_u64());
+    asks("after");
+    assert_eq!(client.end().code, Some(0));
     ground.serves();
 }

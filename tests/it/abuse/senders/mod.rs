@@ -37,6 +37,7 @@ const CASES: &[Case] = &[
     ("slow", entrances::slow),
     ("no-token", entrances::no_token),
     ("endless-line", entrances::endless_line),
+    ("silence", entrances::silence),
 ];
 
 #[test]

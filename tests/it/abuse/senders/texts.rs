@@ -33,7 +33,7 @@ pub(super) fn control(ground: &mut Ground) {
     update["message"]["from"]["first_name"] = json!(text);
     ground.telegram.happens(update);
     wait_for("the question", || (ground.approvals() == [json!("Pending")]).then_some(()));
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 12] = [
         &["why", "m1"],
         &["dropped"],
         &["users", "list"],
@@ -43,6 +43,9 @@ pub(super) fn control(ground: &mut Ground) {
         &["sessions", "list"],
         &["chats", "list"],
         &["doctor"],
+        &["why", "m1", "--json"],
+        &["users", "list", "--json"],
+        &["approvals", "show", "ap1", "--json"],
     ];
     for words in commands {
         let ended = ground.host.run(words, b"");
