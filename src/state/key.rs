@@ -14,6 +14,7 @@ use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
 };
+use crate::model::short::Short;
 use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, Timestamp};
 
@@ -110,7 +111,7 @@ pub(super) fn take_tag(bytes: &mut &[u8]) -> Result<u8, BadKey> {
 }
 
 /// Takes a text that ends with a NUL off the front.
-pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<String, BadKey> {
+pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<Short, BadKey> {
     let end = bytes.iter().position(|b| *b == 0).ok_or_else(|| BadKey("a text without an end".to_owned()))?;
     let (text, rest) = bytes.split_at(end);
     let text = std::str::from_utf8(text).map_err(|e| BadKey(format!("a text that is no UTF-8: {e}")))?;
@@ -118,7 +119,7 @@ pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<String, BadKey>
         return Err(BadKey(format!("a text of {} bytes, at most {max} are possible", text.len())));
     }
     *bytes = rest.split_first().map_or(rest, |(_, rest)| rest);
-    Ok(text.to_owned())
+    Ok(text.into())
 }
 
 impl KeyPart for () {
