@@ -5,8 +5,7 @@
 //! and the bytes of a leading part are a prefix of the bytes of the key. Tags are part of the store format: they are
 //! never reused.
 
-use std::cell::Cell;
-
+use super::spare::with_spare;
 use crate::model::card::Matter;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
@@ -82,15 +81,10 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
 
 /// Does something with the bytes of a complete key. Most keys are needed for one call: their memory is used again.
 pub(super) fn with_bytes<T>(key: &impl KeyPart, work: impl FnOnce(&[u8]) -> T) -> T {
-    thread_local! {
-        static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    }
-    let mut bytes = SPARE.take();
-    bytes.clear();
-    key.encode(&mut bytes);
-    let done = work(&bytes);
-    SPARE.set(bytes);
-    done
+    with_spare(|bytes| {
+        key.encode(bytes);
+        work(bytes)
+    })
 }
 
 /// A leading part of the keys `K`: every row whose key begins with it belongs to it.

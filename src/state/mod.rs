@@ -26,6 +26,7 @@ mod pages;
 pub mod records;
 pub mod room;
 pub mod schema;
+mod spare;
 pub mod store;
 pub mod table;
 pub mod text_key;
