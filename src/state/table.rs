@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use heed::types::Bytes;
+use heed::{MdbError, PutFlags};
 
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
@@ -182,6 +183,21 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         })
     }
 
+    /// As [`Self::put`], for a row that is new and mostly comes after all others, as that of a new id does: its place need
+    /// not be looked for.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn append(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        let appended = self.with_row(txn, (key, value), |txn, key, value| {
+            match self.bytes.put_with_flags(txn, PutFlags::APPEND, key, value) {
+                Err(heed::Error::Mdb(MdbError::KeyExist)) => Ok(false),
+                put => put.map(|()| true).map_err(Error::lmdb("writing a row")),
+            }
+        })?;
+        if appended { Ok(()) } else { self.put(txn, key, value) }
+    }
+
     /// Changes a row that other rows refer to; returns it as it is now, and what `change` says.
     ///
     /// # Errors
@@ -201,12 +217,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     }
 
     /// Changes the table by the bytes of a row.
-    fn with_row<'t>(
+    fn with_row<'t, T>(
         &self,
         txn: &mut Write<'t>,
         (key, value): (&K, &V),
-        work: impl FnOnce(&mut Write<'t>, &[u8], &[u8]) -> Result<()>,
-    ) -> Result<()> {
+        work: impl FnOnce(&mut Write<'t>, &[u8], &[u8]) -> Result<T>,
+    ) -> Result<T> {
         self.changes(txn);
         with_spare(|bytes| {
             C::encode(value, bytes).map_err(|why| self.unwritable(why, key))?;
