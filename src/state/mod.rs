@@ -17,6 +17,7 @@ pub mod envelope;
 pub mod error;
 mod filesystem;
 pub mod key;
+mod late;
 mod legacy;
 pub mod lines;
 mod lock;

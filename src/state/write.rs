@@ -1,4 +1,4 @@
-//! A transaction that writes, and the few numbers that it keeps in memory until it is committed.
+//! A transaction that writes, and the little that it keeps in memory until it is committed.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::env::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, with_bytes};
+use super::late::Late;
 use super::meta::Number;
 use super::schema::Tables;
 use super::text_key::Text;
@@ -52,13 +53,15 @@ impl Hasher for Fnv {
 /// Tables that only people's decisions change: who listens where, and who may talk to whom.
 pub(super) const QUIET: [&str; 7] = ["channels", "agents", "chats", "chats_by_address", "wirings", "roles", "members"];
 
-/// Numbers that nearly every input changes. Many inputs are committed together, so each number is written once.
+/// What nearly every input changes. Many inputs are committed together, so it is written once.
 #[derive(Debug, Clone, Default)]
 struct Held {
     /// Last numbers that were given out.
     counters: [Option<u64>; Counter::ALL.len()],
     /// Triggering messages that are pending or claimed, by agent.
     backlog: Vec<(AgentId, u64)>,
+    /// Sessions whose rows are written late.
+    late: Late,
 }
 
 impl<'t> Write<'t> {
@@ -68,6 +71,7 @@ impl<'t> Write<'t> {
 
     /// Writes what is held, and commits.
     pub(super) fn commit(mut self, db: &Tables) -> Result<()> {
+        db.write_held(&mut self)?;
         let held = std::mem::take(&mut self.held);
         for (counter, number) in Counter::ALL.iter().zip(held.counters) {
             if let Some(number) = number {
@@ -147,6 +151,14 @@ impl<'t> Write<'t> {
     pub(super) fn give(&mut self, counter: Counter, number: u64) {
         let places = Counter::ALL.iter().zip(&mut self.held.counters);
         places.filter(|(known, _)| **known == counter).for_each(|(_, place)| *place = Some(number));
+    }
+
+    pub(super) const fn late(&self) -> &Late {
+        &self.held.late
+    }
+
+    pub(super) const fn late_mut(&mut self) -> &mut Late {
+        &mut self.held.late
     }
 
     /// The backlog of an agent, if this transaction changed it.
