@@ -27,26 +27,32 @@ pub struct Write<'t> {
 type Made = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
 
 /// Keys that strangers choose cannot be made to collide often enough to matter: a commit has few inputs.
-type Quick = BuildHasherDefault<Fnv>;
+type Quick = BuildHasherDefault<Words>;
 
-/// FNV-1a.
-struct Fnv(u64);
+/// Multiplies by an odd number for every eight bytes.
+#[derive(Default)]
+struct Words(u64);
 
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+impl Words {
+    const fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-impl Hasher for Fnv {
+impl Hasher for Words {
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.word(u64::from_be_bytes(*word)));
+        self.word(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
     }
 
+    fn write_usize(&mut self, number: usize) {
+        self.word(u64::try_from(number).unwrap_or(u64::MAX));
+    }
+
+    /// What was multiplied is well mixed at its upper end only.
     fn finish(&self) -> u64 {
-        self.0
+        self.0.rotate_left(26)
     }
 }
 
