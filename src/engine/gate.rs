@@ -19,7 +19,11 @@ pub(super) enum Gate {
 /// What becomes of a message with this text; `is_admin` tells whether its sender is an owner, or an admin of everything
 /// or of this agent. The command is the first word, in any case: `/clearance` is another one than `/clear`.
 pub(super) fn decide(text: &str, is_admin: bool) -> Gate {
-    let Some(command) = text.split(is_space).find(|word| !word.is_empty()) else { return Gate::Pass };
+    // Nearly nothing that people say is one.
+    let Some(command) = text.trim_start_matches(is_space).split(is_space).next().filter(|word| word.starts_with('/'))
+    else {
+        return Gate::Pass;
+    };
     let command = command.to_lowercase();
     if FILTERED.contains(&command.as_str()) {
         Gate::Filtered(command)

@@ -39,7 +39,7 @@ const LAST_MAX: usize = 500;
 /// Notes something that happened.
 pub(super) fn general(cx: &Cx<'_>, txn: &mut Write<'_>, entry: JournalEntry) -> Result<()> {
     let id = cx.db.allocate(txn)?;
-    cx.db.journal.put(txn, &id, &entry)?;
+    cx.db.journal.append(txn, &id, &entry)?;
     if let Some(message) = entry.message {
         cx.db.journal_by_message.put(txn, &(message, id), &())?;
     }

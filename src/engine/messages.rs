@@ -35,7 +35,7 @@ pub(super) struct NewMessage {
 /// Stores what an event says.
 pub(super) fn insert_body(cx: &Cx<'_>, txn: &mut Write<'_>, body: &Body) -> Result<BodyId> {
     let id = cx.db.allocate(txn)?;
-    cx.db.bodies.put(txn, &id, body)?;
+    cx.db.bodies.append(txn, &id, body)?;
     for blob in blobs_of(body) {
         cx.db.blobs.put(txn, &(Text::new(blob.as_str())?, id), &())?;
     }
@@ -101,9 +101,9 @@ pub(super) fn insert(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewMessage) -> Resul
         stored: cx.now.wall,
     };
     cx.db.messages_by_session.put(txn, &(message.session, message.seq), &id)?;
-    cx.db.messages_by_body.put(txn, &(message.body, id), &())?;
+    cx.db.messages_by_body.append(txn, &(message.body, id), &())?;
     index(cx, txn, id, (None, Some(&message)))?;
-    cx.db.messages.put(txn, &id, &message)?;
+    cx.db.messages.append(txn, &id, &message)?;
     Ok(id)
 }
 

@@ -165,6 +165,8 @@ pub type Result<T> = std::result::Result<T, state::Error>;
 /// # Errors
 /// Faults of the store; the transaction must not be committed then.
 pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied> {
+    // Messages look at the sessions of agents only, one by one.
+    cx.db.write_late(txn, matches!(input, Input::Inbound(_)))?;
     match input {
         Input::Start => start::start(cx, txn),
         Input::Inbound(event) => route::route(cx, txn, event),

@@ -428,7 +428,7 @@ pub(super) fn record_drop(
         sender_name: event.content.sender_name.clone(),
         reason,
     };
-    cx.db.dropped.put(txn, &id, &drop)
+    cx.db.dropped.append(txn, &id, &drop)
 }
 
 #[cfg(test)]

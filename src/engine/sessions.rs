@@ -141,8 +141,7 @@ fn store(
 
 /// A session of an agent by its id.
 pub(super) fn load(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<Option<ChatSession>> {
-    let Some((fingerprint, discriminator)) = cx.db.sessions_by_id.get(txn, &id)? else { return Ok(None) };
-    cx.db.sessions.require(txn, &(fingerprint, discriminator, id)).map(Session::chat)
+    Ok(cx.db.session(txn, id)?.and_then(|(_, session)| session.chat()))
 }
 
 /// Changes a session of an agent that is known to exist.
@@ -152,16 +151,16 @@ pub(super) fn update<T>(
     id: SessionId,
     change: impl FnOnce(&mut ChatSession) -> T,
 ) -> Result<(ChatSession, T)> {
-    let (fingerprint, discriminator) = cx.db.sessions_by_id.require(txn, &id)?;
-    let (row, changed) = cx.db.sessions.update(txn, &(fingerprint, discriminator, id), |row| {
-        let before = (row.recency(), row.messages() > 0);
-        let said = if let Session::Chat(chat) = row { Some(change(chat)) } else { None };
-        said.map(|said| (said, before))
-    })?;
-    let (recency, spoken) = (row.recency(), row.messages() > 0);
-    let Some(((said, (before, spoke)), chat)) = changed.zip(row.chat()) else {
+    let Some((workspace, mut row)) = cx.db.session(txn, id)? else {
+        return Err(state::Error::Missing { table: cx.db.sessions_by_id.name(), key: id.to_string() });
+    };
+    let ((fingerprint, discriminator), before, spoke) = (workspace, row.recency(), row.messages() > 0);
+    let Session::Chat(chat) = &mut row else {
         return Err(state::Error::Missing { table: cx.db.sessions.name(), key: format!("{id} as an agent's session") });
     };
+    let (said, chat) = (change(chat), chat.clone());
+    let (recency, spoken) = (row.recency(), row.messages() > 0);
+    cx.db.put_session(txn, (id, workspace), row)?;
     if before != recency {
         cx.db.recency.delete(txn, &(fingerprint, discriminator, before, id))?;
         cx.db.recency.put(txn, &(fingerprint, discriminator, recency, id), &())?;

@@ -233,6 +233,10 @@ impl Dir {
 
     /// Creates a directory with exactly this mode if the name is free, and opens it.
     pub(super) fn ensure_dir(&self, name: &str, mode: RawMode) -> Result<Self, Error> {
+        // Mostly it is there, and asking to make it would wait for whoever changes this directory.
+        if let Look::Found(dir) = self.dir(name)? {
+            return Ok(dir);
+        }
         let made = self.make_dir(name, mode)?;
         match self.dir(name)? {
             Look::Found(dir) => {
@@ -249,7 +253,7 @@ impl Dir {
     /// Creates a directory if the name is free, with the owner of this one: as root, the host makes directories for
     /// agents that are somebody else. Whatever has the name already is left alone.
     pub(super) fn offer_dir(&self, name: &str, mode: RawMode) -> Result<(), Error> {
-        if !self.make_dir(name, mode)? {
+        if self.has(OsStr::new(name))? || !self.make_dir(name, mode)? {
             return Ok(());
         }
         let Look::Found(made) = self.dir(name)? else { return Ok(()) };

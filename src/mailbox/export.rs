@@ -55,7 +55,11 @@ pub(super) fn export(
             first = written;
         }
     }
-    messages.sync()?;
+    if export.exact {
+        messages.sync()?;
+    }
+    // Otherwise the names need not outlive a crash of the machine: no agent does, and the next one is given everything
+    // anew. What is in the files does, or a broken one would be taken for one that is there.
     first.and(export.replies.as_ref().map_or(Ok(()), |replies| export_replies(mailbox, replies)))
 }
 

@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::short::Short;
+
 /// An id given by a platform: any text up to 1,024 bytes without control characters. May be empty where the platform
 /// gives none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ForeignId(String);
+pub struct ForeignId(Short);
 
 /// A channel instance: a foreign id that is not empty. It is the namespace of the chats and users that come through it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ChannelName(String);
+pub struct ChannelName(Short);
 
 /// A person on one channel: `<channel>:<id as the adapter gave it>`. Nothing but an adapter's sender id makes one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,7 +72,7 @@ impl ForeignId {
     ///
     /// # Errors
     /// [`BadName`] if it is too long or has control characters.
-    pub fn new(what: &'static str, text: impl Into<String>) -> Result<Self, BadName> {
+    pub fn new(what: &'static str, text: impl Into<Short>) -> Result<Self, BadName> {
         let text = text.into();
         if text.len() > Self::MAX_BYTES {
             return Err(BadName::TooLong { what, bytes: text.len() });
@@ -101,7 +103,7 @@ impl ChannelName {
     ///
     /// # Errors
     /// [`BadName`] as for foreign ids, and when it is empty.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadName> {
+    pub fn new(text: impl Into<Short>) -> Result<Self, BadName> {
         let ForeignId(text) = ForeignId::new("the channel name", text)?;
         if text.is_empty() { Err(BadName::Empty { what: "the channel name" }) } else { Ok(Self(text)) }
     }

@@ -1,13 +1,16 @@
 //! What is said: the fields the engine reads, and the platform's payload as it came.
 
-use serde::de::Error as _;
+use std::sync::Arc;
+
+use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::address::ForeignId;
 
-/// Validated JSON text, kept as received. Whoever makes one has parsed it once and bounded its size.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RawJson(String);
+/// Validated JSON text, kept as received. Whoever makes one has parsed it once and bounded its size. It never changes, so
+/// that everybody who needs it has the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Arc<str>);
 
 /// The payload of an inbound message.
 ///
@@ -67,13 +70,39 @@ impl RawJson {
     /// Wraps a text that its maker has parsed as JSON.
     #[must_use]
     pub fn trusted(text: String) -> Self {
-        Self(text)
+        Self(text.into())
     }
 
     /// The JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = RawJson;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<RawJson, E> {
+                Ok(RawJson(text.into()))
+            }
+        }
+
+        deserializer.deserialize_str(Text)
     }
 }
 
@@ -130,8 +159,11 @@ fn find(payload: &str, text: &str) -> Option<(u32, u32)> {
     const KEY: &str = "\"text\"";
     let mut from = 0;
     loop {
-        let key = payload.get(from..)?.find(KEY)?.checked_add(from)?.checked_add(KEY.len())?;
-        let rest = payload.get(key..)?;
+        let quote = payload.get(from..)?.find('"')?.checked_add(from)?;
+        let Some(rest) = payload.get(quote..)?.strip_prefix(KEY) else {
+            from = quote.checked_add(1)?;
+            continue;
+        };
         let value = rest.trim_start().strip_prefix(':').map(str::trim_start).and_then(|rest| rest.strip_prefix('"'));
         if let Some(value) = value {
             let start = payload.len().checked_sub(value.len())?;
@@ -140,7 +172,7 @@ fn find(payload: &str, text: &str) -> Option<(u32, u32)> {
                 return Some((u32::try_from(start).ok()?, u32::try_from(escaped.len()).ok()?));
             }
         }
-        from = key;
+        from = quote.checked_add(KEY.len())?;
     }
 }
 
@@ -151,6 +183,10 @@ fn inside(payload: &str, start: u32, length: u32) -> Option<&str> {
 
 /// Where a JSON string ends that began before this text.
 fn end_of(text: &str) -> Option<usize> {
+    let first = text.find('"')?;
+    if !text.get(..first)?.contains('\\') {
+        return Some(first);
+    }
     let mut escaped = false;
     text.bytes().position(|byte| {
         let ends = byte == b'"' && !escaped;

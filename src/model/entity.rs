@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::id::{AgentId, ChatId};
+use super::short::Short;
 use super::time::Timestamp;
 
 pub use super::agent::{
@@ -16,7 +17,7 @@ pub use super::hold::Hold;
 ///
 /// Source: letters, digits, `_` and `-`, first one a letter or digit, at most 64; `global` is reserved in any case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Folder(String);
+pub struct Folder(Short);
 
 /// A text that cannot be a folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,12 +33,12 @@ impl Folder {
     ///
     /// # Errors
     /// [`BadFolder`] for every name that is not plainly one directory.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadFolder> {
+    pub fn new(text: impl Into<Short>) -> Result<Self, BadFolder> {
         let text = text.into();
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
         let valid = first && text.len() <= 64 && text.bytes().all(plain) && !text.eq_ignore_ascii_case("global");
-        if valid { Ok(Self(text)) } else { Err(BadFolder { text }) }
+        if valid { Ok(Self(text)) } else { Err(BadFolder { text: text.into() }) }
     }
 
     /// The name.

@@ -32,6 +32,7 @@ pub mod retention;
 pub mod session;
 pub mod session_command;
 pub mod session_ref;
+pub mod short;
 pub mod skip;
 pub mod take_in;
 pub mod task;

@@ -10,6 +10,8 @@
 //! Bodies carry no field names, so a changed record is a new version with the old one frozen in `legacy`.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
+use bincode::enc::write::Writer;
+use bincode::error::EncodeError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -76,16 +78,33 @@ pub fn seal<R: Record>(record: &R) -> Result<Vec<u8>, Unwritable> {
 
 /// As [`seal`], for a frozen type.
 pub(super) fn seal_version<T: Serialize>(version: u16, record: &T) -> Result<Vec<u8>, Unwritable> {
-    let version = version.to_be_bytes();
     let mut out = Vec::with_capacity(USUAL_BYTES);
-    begin(&mut out, version);
-    bincode::serde::encode_into_std_write(record, &mut out, CONFIG).map_err(|e| Unwritable::Encoding(e.to_string()))?;
+    seal_into(&mut out, version, record)?;
+    Ok(out)
+}
+
+/// As [`seal_version`], into bytes that are empty.
+pub(super) fn seal_into<T: Serialize>(out: &mut Vec<u8>, version: u16, record: &T) -> Result<(), Unwritable> {
+    let version = version.to_be_bytes();
+    begin(out, version);
+    bincode::serde::encode_into_writer(record, Appended(out), CONFIG)
+        .map_err(|e| Unwritable::Encoding(e.to_string()))?;
     let body = out.len() - HEADER_BYTES;
     if body > MAX_BODY_BYTES {
         return Err(Unwritable::TooLarge(body));
     }
-    end(&mut out, version);
-    Ok(out)
+    end(out, version);
+    Ok(())
+}
+
+/// Appends what is encoded: most of it comes byte by byte.
+struct Appended<'a>(&'a mut Vec<u8>);
+
+impl Writer for Appended<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
 }
 
 /// The envelope around a body, whatever that is.
@@ -136,7 +155,7 @@ pub(super) fn version_of(bytes: &[u8]) -> Result<u16, Unreadable> {
 /// [`Unreadable::Damaged`].
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
     let (value, used) =
-        bincode::serde::decode_from_slice(body, CONFIG).map_err(|e| Unreadable::Damaged(e.to_string()))?;
+        bincode::serde::borrow_decode_from_slice(body, CONFIG).map_err(|e| Unreadable::Damaged(e.to_string()))?;
     match body.len().saturating_sub(used) {
         0 => Ok(value),
         left => Err(Unreadable::Damaged(format!("{left} bytes after the record's end"))),

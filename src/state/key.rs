@@ -5,8 +5,7 @@
 //! and the bytes of a leading part are a prefix of the bytes of the key. Tags are part of the store format: they are
 //! never reused.
 
-use std::cell::Cell;
-
+use super::spare::with_spare;
 use crate::model::card::Matter;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
@@ -14,6 +13,7 @@ use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
 };
+use crate::model::short::Short;
 use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, Timestamp};
 
@@ -81,15 +81,10 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
 
 /// Does something with the bytes of a complete key. Most keys are needed for one call: their memory is used again.
 pub(super) fn with_bytes<T>(key: &impl KeyPart, work: impl FnOnce(&[u8]) -> T) -> T {
-    thread_local! {
-        static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    }
-    let mut bytes = SPARE.take();
-    bytes.clear();
-    key.encode(&mut bytes);
-    let done = work(&bytes);
-    SPARE.set(bytes);
-    done
+    with_spare(|bytes| {
+        key.encode(bytes);
+        work(bytes)
+    })
 }
 
 /// A leading part of the keys `K`: every row whose key begins with it belongs to it.
@@ -110,7 +105,7 @@ pub(super) fn take_tag(bytes: &mut &[u8]) -> Result<u8, BadKey> {
 }
 
 /// Takes a text that ends with a NUL off the front.
-pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<String, BadKey> {
+pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<Short, BadKey> {
     let end = bytes.iter().position(|b| *b == 0).ok_or_else(|| BadKey("a text without an end".to_owned()))?;
     let (text, rest) = bytes.split_at(end);
     let text = std::str::from_utf8(text).map_err(|e| BadKey(format!("a text that is no UTF-8: {e}")))?;
@@ -118,7 +113,7 @@ pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<String, BadKey>
         return Err(BadKey(format!("a text of {} bytes, at most {max} are possible", text.len())));
     }
     *bytes = rest.split_first().map_or(rest, |(_, rest)| rest);
-    Ok(text.to_owned())
+    Ok(text.into())
 }
 
 impl KeyPart for () {

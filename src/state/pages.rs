@@ -11,6 +11,10 @@ use std::path::Path;
 use super::error::{Error, Result as Stored};
 use super::lock::Holder;
 
+mod page;
+
+use page::{Kind, Node, Page, Root, broken, root, u16_at, u32_at, u64_at};
+
 /// Why a file is none that LMDB may map.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
@@ -27,8 +31,6 @@ enum Broken {
 
 /// Bytes of a page's header.
 const HEADER: usize = 16;
-/// Bytes of a node's header.
-const NODE: usize = 8;
 /// Bytes of the description of a tree.
 const TREE: usize = 48;
 /// What every file of LMDB has.
@@ -47,13 +49,18 @@ const LEAF: u16 = 2;
 const OVERFLOW: u16 = 4;
 const META: u16 = 8;
 
-const BIG: u16 = 1;
-const TREE_WITHIN: u16 = 2;
-
 /// Pages that are walked where there is doubt: 512 MiB of tables, without long values.
 const IN_DOUBT: usize = 1 << 17;
 /// Pages that are always walked, in a few milliseconds.
 const ALWAYS: usize = 1 << 10;
+/// Pages that are read at once.
+const AT_ONCE: u64 = 64;
+/// Pages that are read along to get from one to the next: that costs less than a read of its own.
+const READ_ALONG: u64 = 4;
+/// Leaves below which one thread looks at them all.
+const ALONE: usize = 1 << 9;
+/// Threads that look at leaves.
+const THREADS_MAX: usize = 4;
 
 /// Refuses a store's file that LMDB must not map. It is looked at closely where there is doubt, as after a sudden end, and
 /// not at all beside somebody who has it and looked then.
@@ -84,7 +91,7 @@ fn prove(path: &Path, most: usize) -> Result<(), Broken> {
     let pages = bytes / snapshot.page_bytes;
     let size = usize::try_from(pages).unwrap_or(usize::MAX);
     let mut walk = Walk { file, page_bytes: snapshot.page_bytes, pages, left: most, seen: vec![false; size] };
-    let walked = walk.tree(&snapshot.free, Kind::Free).and_then(|()| walk.tree(&snapshot.main, Kind::Rows));
+    let walked = walk.all(&snapshot);
     let still = Snapshot::newest(&walk.file).is_ok_and(|now| now.number == snapshot.number);
     match walked {
         // Pages of a snapshot are used again only after the next one is there.
@@ -106,12 +113,6 @@ fn is_short(path: &Path) -> bool {
         Ok((Err(_), _)) => true,
         Err(_) => false,
     }
-}
-
-/// A root page and how deep it goes.
-struct Root {
-    page: u64,
-    depth: u16,
 }
 
 /// What a meta page says.
@@ -147,18 +148,6 @@ impl Snapshot {
     }
 }
 
-fn root(bytes: &[u8], at: usize) -> Root {
-    Root { depth: u16_at(bytes, at + 6), page: u64_at(bytes, at + 40) }
-}
-
-/// What is in a tree.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Lists of free pages; keys are numbers.
-    Free,
-    Rows,
-}
-
 struct Walk {
     file: File,
     page_bytes: u64,
@@ -168,48 +157,123 @@ struct Walk {
     seen: Vec<bool>,
 }
 
+/// What leaves refer to besides rows.
+#[derive(Default)]
+struct Found {
+    /// Trees that rows describe.
+    within: Vec<Root>,
+    /// Values with pages of their own.
+    far: Vec<Far>,
+    /// Lists of free pages, each with the page it is in.
+    lists: Vec<(u64, Vec<u8>)>,
+}
+
+/// A value with pages of its own.
+struct Far {
+    /// The page of its row.
+    of: u64,
+    first: u64,
+    bytes: u32,
+}
+
 impl Walk {
-    fn tree(&mut self, root: &Root, kind: Kind) -> Result<(), Broken> {
+    /// Branches are followed from the roots, and the leaves looked at together, in the order in which they lie.
+    fn all(&mut self, snapshot: &Snapshot) -> Result<(), Broken> {
+        self.trees(&[&snapshot.free], Kind::Free)?;
+        let mut within = self.trees(&[&snapshot.main], Kind::Rows)?;
+        while !within.is_empty() {
+            within = self.trees(&within.iter().collect::<Vec<_>>(), Kind::Rows)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at trees; returns those that are described in them.
+    fn trees(&mut self, roots: &[&Root], kind: Kind) -> Result<Vec<Root>, Broken> {
+        let mut leaves = Vec::new();
+        for root in roots {
+            self.leaves(root, kind, &mut leaves)?;
+        }
+        leaves.sort_unstable();
+        let found = self.look_at(&leaves, kind)?;
+        for far in &found.far {
+            self.overflow(far, kind)?;
+        }
+        for (page, list) in &found.lists {
+            self.free(*page, list)?;
+        }
+        Ok(found.within)
+    }
+
+    /// Follows the branches of a tree to its leaves.
+    fn leaves(&mut self, root: &Root, kind: Kind, leaves: &mut Vec<u64>) -> Result<(), Broken> {
         if root.page == NO_PAGE {
             return Ok(());
         }
         if root.depth == 0 || root.depth > DEPTH_MAX {
             return Err(broken(root.page, format!("is said to be the root of a tree {} pages deep", root.depth)));
         }
+        let mut bytes = vec![0; usize::try_from(self.page_bytes).unwrap_or(usize::MAX)];
         let mut ahead = vec![(root.page, root.depth)];
         while let Some((number, depth)) = ahead.pop() {
             let Some(left) = self.left.checked_sub(1) else { return Ok(()) };
             self.left = left;
-            let page = self.page(number, if depth > 1 { BRANCH } else { LEAF })?;
-            if depth > 1 {
-                let children = page.children(kind)?;
-                ahead.extend(children.into_iter().map(|child| (child, depth - 1)));
+            self.take(number, 1)?;
+            if depth == 1 {
+                leaves.push(number);
                 continue;
             }
-            for node in page.nodes(kind)? {
-                let far = if node.flags & BIG != 0 { Some(self.overflow(&page, &node)?) } else { None };
-                if kind == Kind::Free {
-                    self.free(&page, &node, far)?;
-                } else if node.flags & TREE_WITHIN != 0 {
-                    self.tree(&root_within(&page, &node)?, Kind::Rows)?;
-                }
-            }
+            self.file.read_exact_at(&mut bytes, number.saturating_mul(self.page_bytes))?;
+            let page = Page::new(number, &bytes, BRANCH)?;
+            page.each_child(kind, |child| ahead.push((child, depth - 1)))?;
         }
         Ok(())
     }
 
-    /// A page that is referred to once, and is what it has to be.
-    fn page(&mut self, number: u64, flags: u16) -> Result<Page, Broken> {
-        self.take(number, 1)?;
-        let size = usize::try_from(self.page_bytes).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; size];
-        self.file.read_exact_at(&mut bytes, number.saturating_mul(self.page_bytes))?;
-        let page = Page { number, bytes };
-        if u64_at(&page.bytes, 0) != number || u16_at(&page.bytes, 10) != flags {
-            let kind = if flags == BRANCH { "a branch" } else { "a leaf" };
-            return Err(broken(number, format!("should be {kind} of a tree, and is something else")));
+    /// Looks at leaves, several threads at many.
+    fn look_at(&self, leaves: &[u64], kind: Kind) -> Result<Found, Broken> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        if leaves.len() < ALONE || threads == 1 {
+            return self.look_at_some(leaves, kind);
         }
-        Ok(page)
+        let parts = leaves.chunks(leaves.len().div_ceil(threads));
+        let looked: Vec<Result<Found, Broken>> = std::thread::scope(|scope| {
+            let looking: Vec<_> = parts.map(|part| (part, scope.spawn(|| self.look_at_some(part, kind)))).collect();
+            // A thread that ended in another way is done again here.
+            let end = |(part, thread): (&[u64], std::thread::ScopedJoinHandle<'_, _>)| {
+                thread.join().unwrap_or_else(|_| self.look_at_some(part, kind))
+            };
+            looking.into_iter().map(end).collect()
+        });
+        let mut all = Found::default();
+        for found in looked {
+            let Found { within, far, lists } = found?;
+            all.within.extend(within);
+            all.far.extend(far);
+            all.lists.extend(lists);
+        }
+        Ok(all)
+    }
+
+    fn look_at_some(&self, leaves: &[u64], kind: Kind) -> Result<Found, Broken> {
+        let mut found = Found::default();
+        let mut bytes = Vec::new();
+        let size = usize::try_from(self.page_bytes).unwrap_or(usize::MAX);
+        let mut rest = leaves;
+        while let Some(first) = rest.first().copied() {
+            let near = |pair: &&[u64; 2]| pair[1] - pair[0] <= READ_ALONG && pair[1] - first < AT_ONCE;
+            let count = 1 + rest.array_windows().take_while(near).count();
+            let (run, after) = rest.split_at(count);
+            let last = run.last().copied().unwrap_or(first);
+            bytes.resize(size.saturating_mul(usize::try_from(last - first + 1).unwrap_or(usize::MAX)), 0);
+            self.file.read_exact_at(&mut bytes, first.saturating_mul(self.page_bytes))?;
+            for number in run {
+                let begin = usize::try_from(number - first).unwrap_or(usize::MAX).saturating_mul(size);
+                let page = Page::new(*number, bytes.get(begin..begin + size).unwrap_or_default(), LEAF)?;
+                page.each_node(kind, |node| found.note(&page, kind, &node))?;
+            }
+            rest = after;
+        }
+        Ok(found)
     }
 
     /// Marks pages as being used.
@@ -228,39 +292,35 @@ impl Walk {
         Ok(())
     }
 
-    /// The first page of a long value.
-    fn overflow(&mut self, page: &Page, node: &Node) -> Result<u64, Broken> {
-        let first = u64_at(&page.bytes, node.value);
-        let bytes = u64::from(node.bytes).saturating_add(u64::try_from(HEADER).unwrap_or_default());
-        let count = bytes.div_ceil(self.page_bytes);
+    /// Looks at the beginning of a long value; one of the free pages' tree is a list of them.
+    fn overflow(&mut self, far: &Far, kind: Kind) -> Result<(), Broken> {
+        let first = far.first;
+        let header_bytes = u64::try_from(HEADER).unwrap_or_default();
+        let count = u64::from(far.bytes).saturating_add(header_bytes).div_ceil(self.page_bytes);
         self.take(first, count)?;
+        let at = first.saturating_mul(self.page_bytes);
         let mut header = [0; HEADER];
-        self.file.read_exact_at(&mut header, first.saturating_mul(self.page_bytes))?;
+        self.file.read_exact_at(&mut header, at)?;
         let said = (u64_at(&header, 0), u16_at(&header, 10), u64::from(u32_at(&header, 12)));
         if said.0 != first || said.1 != OVERFLOW || said.2 < count {
             return Err(broken(first, format!("should begin a value of {count} pages, and does not")));
         }
-        Ok(first)
+        if kind == Kind::Rows {
+            return Ok(());
+        }
+        let mut list = vec![0; usize::try_from(far.bytes).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut list, at.saturating_add(header_bytes))?;
+        self.free(far.of, &list)
     }
 
     /// Pages that are free are in no tree: LMDB would write over them.
-    fn free(&mut self, page: &Page, node: &Node, far: Option<u64>) -> Result<(), Broken> {
-        let size = usize::try_from(node.bytes).unwrap_or(usize::MAX);
-        let list = match far {
-            None => page.bytes.get(node.value..node.value.saturating_add(size)).unwrap_or_default().to_vec(),
-            Some(first) => {
-                let mut list = vec![0; size];
-                let begin = u64::try_from(HEADER).unwrap_or_default();
-                self.file.read_exact_at(&mut list, first.saturating_mul(self.page_bytes).saturating_add(begin))?;
-                list
-            }
-        };
-        let count = usize::try_from(u64_at(&list, 0)).unwrap_or(usize::MAX);
+    fn free(&mut self, page: u64, list: &[u8]) -> Result<(), Broken> {
+        let count = usize::try_from(u64_at(list, 0)).unwrap_or(usize::MAX);
         if count >= list.len() / 8 {
-            return Err(page.broken("has a list of free pages that is cut off"));
+            return Err(broken(page, "has a list of free pages that is cut off".to_owned()));
         }
         for at in 1..=count {
-            let number = u64_at(&list, at * 8);
+            let number = u64_at(list, at * 8);
             // One at the end may never have been written.
             if number < self.pages {
                 self.take(number, 1)?;
@@ -270,113 +330,16 @@ impl Walk {
     }
 }
 
-/// The tree that a node describes.
-fn root_within(page: &Page, node: &Node) -> Result<Root, Broken> {
-    if usize::try_from(node.bytes).unwrap_or(usize::MAX) != TREE {
-        return Err(broken(page.number, "describes a table in too few bytes".to_owned()));
-    }
-    Ok(root(&page.bytes, node.value))
-}
-
-struct Page {
-    number: u64,
-    bytes: Vec<u8>,
-}
-
-/// What a leaf has of a row.
-struct Node {
-    flags: u16,
-    /// Of its value.
-    bytes: u32,
-    /// Where its value begins, or the number of the page that has it.
-    value: usize,
-}
-
-impl Page {
-    /// Where the nodes begin, in the order of their keys.
-    fn places(&self) -> Result<Vec<usize>, Broken> {
-        let (lower, upper) = (usize::from(u16_at(&self.bytes, 12)), usize::from(u16_at(&self.bytes, 14)));
-        if lower < HEADER || lower > upper || upper > self.bytes.len() || lower % 2 != 0 {
-            return Err(self.broken("has impossible bounds"));
+impl Found {
+    fn note(&mut self, page: &Page<'_>, kind: Kind, node: &Node<'_>) -> Result<(), Broken> {
+        if kind == Kind::Rows {
+            self.within.extend(node.tree_within(page)?);
         }
-        let count = (lower - HEADER) / 2;
-        let place = |at: usize| usize::from(u16_at(&self.bytes, HEADER + 2 * at));
-        let places: Vec<usize> = (0..count).map(place).collect();
-        let fits = |place: &usize| *place >= upper && place.saturating_add(NODE) <= self.bytes.len();
-        if places.iter().all(fits) { Ok(places) } else { Err(self.broken("has a row outside of itself")) }
-    }
-
-    fn children(&self, kind: Kind) -> Result<Vec<u64>, Broken> {
-        let places = self.places()?;
-        if places.len() < 2 && kind == Kind::Rows || places.is_empty() {
-            return Err(self.broken("leads to too few pages"));
+        match (node.far(), kind) {
+            (Some(first), _) => self.far.push(Far { of: page.number, first, bytes: node.bytes }),
+            (None, Kind::Free) => self.lists.push((page.number, node.value.to_vec())),
+            (None, Kind::Rows) => {}
         }
-        let keys: Vec<&[u8]> = places.iter().map(|place| self.key(*place)).collect::<Result<_, _>>()?;
-        // The first one stands for everything before the second.
-        self.in_order(keys.get(1..).unwrap_or_default(), kind)?;
-        let child = |place: &usize| {
-            let (low, high) = (u32_at(&self.bytes, *place), u16_at(&self.bytes, *place + 4));
-            u64::from(low) | u64::from(high) << 32
-        };
-        Ok(places.iter().map(child).collect())
+        Ok(())
     }
-
-    fn nodes(&self, kind: Kind) -> Result<Vec<Node>, Broken> {
-        let places = self.places()?;
-        let keys: Vec<&[u8]> = places.iter().map(|place| self.key(*place)).collect::<Result<_, _>>()?;
-        self.in_order(&keys, kind)?;
-        let mut nodes = Vec::with_capacity(places.len());
-        for (place, key) in places.iter().zip(keys) {
-            let flags = u16_at(&self.bytes, place + 4);
-            let node = Node { flags, bytes: u32_at(&self.bytes, *place), value: place + NODE + key.len() };
-            let within = if flags & BIG != 0 { 8 } else { usize::try_from(node.bytes).unwrap_or(usize::MAX) };
-            if flags & !(BIG | TREE_WITHIN) != 0 || node.value.saturating_add(within) > self.bytes.len() {
-                return Err(self.broken("has a row that is cut off"));
-            }
-            nodes.push(node);
-        }
-        Ok(nodes)
-    }
-
-    fn key(&self, place: usize) -> Result<&[u8], Broken> {
-        let (begin, bytes) = (place + NODE, usize::from(u16_at(&self.bytes, place + 6)));
-        self.bytes.get(begin..begin.saturating_add(bytes)).ok_or_else(|| self.broken("has a key that is cut off"))
-    }
-
-    fn in_order(&self, keys: &[&[u8]], kind: Kind) -> Result<(), Broken> {
-        let sorted = match kind {
-            Kind::Rows => keys.is_sorted_by(|a, b| a < b),
-            Kind::Free => keys.iter().all(|key| key.len() == 8),
-        };
-        if sorted { Ok(()) } else { Err(self.broken("has keys that are out of order")) }
-    }
-
-    fn broken(&self, what: &str) -> Broken {
-        broken(self.number, what.to_owned())
-    }
-}
-
-fn broken(page: u64, what: String) -> Broken {
-    Broken::Page { page, what }
-}
-
-/// Bytes from a place on; nothing is there beyond the end.
-fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let found = bytes.get(at..).and_then(|rest| rest.first_chunk::<N>());
-    found.copied().unwrap_or([0; N])
-}
-
-#[expect(clippy::host_endian_bytes, reason = "LMDB writes numbers as its machine has them")]
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes(bytes_at(bytes, at))
-}
-
-#[expect(clippy::host_endian_bytes, reason = "LMDB writes numbers as its machine has them")]
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes_at(bytes, at))
-}
-
-#[expect(clippy::host_endian_bytes, reason = "LMDB writes numbers as its machine has them")]
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(bytes_at(bytes, at))
 }

@@ -4,20 +4,22 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use heed::types::Bytes;
+use heed::{MdbError, PutFlags};
 
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
 use super::key::{BadKey, KeyPart, Prefix, with_bytes};
+use super::spare::with_spare;
 use super::write::QUIET;
 use super::{Read, Write};
 
 /// How the values of a table become bytes.
 pub trait Codec<V> {
-    /// The bytes of a value.
+    /// Writes the bytes of a value where there are none yet.
     ///
     /// # Errors
     /// [`Unwritable`] if it has none.
-    fn encode(value: &V) -> Result<Vec<u8>, Unwritable>;
+    fn encode(value: &V, out: &mut Vec<u8>) -> Result<(), Unwritable>;
 
     /// The value of bytes.
     ///
@@ -38,8 +40,8 @@ pub enum Enveloped {}
 pub enum Plain {}
 
 impl<V: Record> Codec<V> for Enveloped {
-    fn encode(value: &V) -> Result<Vec<u8>, Unwritable> {
-        envelope::seal(value)
+    fn encode(value: &V, out: &mut Vec<u8>) -> Result<(), Unwritable> {
+        envelope::seal_into(out, V::VERSION, value)
     }
 
     fn decode(bytes: &[u8]) -> Result<V, Unreadable> {
@@ -52,10 +54,9 @@ impl<V: Record> Codec<V> for Enveloped {
 }
 
 impl<V: KeyPart> Codec<V> for Plain {
-    fn encode(value: &V) -> Result<Vec<u8>, Unwritable> {
-        let mut out = Vec::new();
-        value.encode_value(&mut out);
-        Ok(out)
+    fn encode(value: &V, out: &mut Vec<u8>) -> Result<(), Unwritable> {
+        value.encode_value(out);
+        Ok(())
     }
 
     fn decode(mut bytes: &[u8]) -> Result<V, Unreadable> {
@@ -164,23 +165,37 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        self.changes(txn);
-        let key_bytes = key.to_bytes();
-        let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
-        if let Some(known) = C::version() {
-            // One descent for a row that is new. One that a newer Hearth wrote is not replaced, not even by a caller that
-            // has not read it.
-            let old = self.bytes.get_or_put(txn, &key_bytes, &value).map_err(Error::lmdb("writing a row"))?;
-            match old.map(envelope::version_of) {
-                None => return Ok(()),
-                Some(Ok(found)) if found > known => {
-                    return Err(Error::TooNew { table: self.name, key: key.shown(), found, known });
+        self.with_row(txn, (key, value), |txn, key_bytes, value| {
+            if let Some(known) = C::version() {
+                // One descent for a row that is new. One that a newer Hearth wrote is not replaced, not even by a caller
+                // that has not read it.
+                let old = self.bytes.get_or_put(txn, key_bytes, value).map_err(Error::lmdb("writing a row"))?;
+                match old.map(envelope::version_of) {
+                    None => return Ok(()),
+                    Some(Ok(found)) if found > known => {
+                        return Err(Error::TooNew { table: self.name, key: key.shown(), found, known });
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(why)) => return Err(self.unreadable(why, || key.shown())),
                 }
-                Some(Ok(_)) => {}
-                Some(Err(why)) => return Err(self.unreadable(why, || key.shown())),
             }
-        }
-        self.bytes.put(txn, &key_bytes, &value).map_err(Error::lmdb("writing a row"))
+            self.bytes.put(txn, key_bytes, value).map_err(Error::lmdb("writing a row"))
+        })
+    }
+
+    /// As [`Self::put`], for a row that is new and mostly comes after all others, as that of a new id does: its place need
+    /// not be looked for.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn append(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        let appended = self.with_row(txn, (key, value), |txn, key, value| {
+            match self.bytes.put_with_flags(txn, PutFlags::APPEND, key, value) {
+                Err(heed::Error::Mdb(MdbError::KeyExist)) => Ok(false),
+                put => put.map(|()| true).map_err(Error::lmdb("writing a row")),
+            }
+        })?;
+        if appended { Ok(()) } else { self.put(txn, key, value) }
     }
 
     /// Changes a row that other rows refer to; returns it as it is now, and what `change` says.
@@ -196,9 +211,23 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
 
     /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
     pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        self.with_row(txn, (key, value), |txn, key, value| {
+            self.bytes.put(txn, key, value).map_err(Error::lmdb("writing a row"))
+        })
+    }
+
+    /// Changes the table by the bytes of a row.
+    fn with_row<'t, T>(
+        &self,
+        txn: &mut Write<'t>,
+        (key, value): (&K, &V),
+        work: impl FnOnce(&mut Write<'t>, &[u8], &[u8]) -> Result<T>,
+    ) -> Result<T> {
         self.changes(txn);
-        let value = C::encode(value).map_err(|why| self.unwritable(why, key))?;
-        with_bytes(key, |key| self.bytes.put(txn, key, &value)).map_err(Error::lmdb("writing a row"))
+        with_spare(|bytes| {
+            C::encode(value, bytes).map_err(|why| self.unwritable(why, key))?;
+            with_bytes(key, |key| work(txn, key, bytes))
+        })
     }
 
     /// Writes a row that must be new.
@@ -266,7 +295,11 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// As for [`Self::get`].
     pub fn first_in(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<Option<(K, V)>> {
-        self.prefix(txn, prefix)?.next().transpose()
+        let row = with_bytes(prefix, |prefix| {
+            let row = self.bytes.get_greater_than_or_equal_to(txn, prefix);
+            row.map(|row| row.filter(|(key, _)| key.starts_with(prefix)))
+        });
+        row.map_err(Error::lmdb("reading a row"))?.map(|(key, value)| self.decode(key, value)).transpose()
     }
 
     /// Last row whose key begins with a prefix.

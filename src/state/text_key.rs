@@ -8,12 +8,13 @@ use crate::model::entity::Folder;
 use crate::model::group::FieldName;
 use crate::model::id::{ChatId, Counter};
 use crate::model::session::Route;
+use crate::model::short::Short;
 use crate::model::workspace::Witness;
 use crate::model::{Address, ChannelName, ForeignId, UserId};
 
 /// A short text in a key: a folder, a counter's name, an agent's id of a message, the name of a field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Text(String);
+pub struct Text(Short);
 
 /// A text that cannot be part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +38,7 @@ impl Text {
     ///
     /// # Errors
     /// [`BadText`] if it is too long for a key or contains NUL.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadText> {
+    pub fn new(text: impl Into<Short>) -> Result<Self, BadText> {
         let text = text.into();
         if text.len() > Self::MAX_TEXT {
             return Err(BadText::TooLong { bytes: text.len() });
@@ -54,13 +55,13 @@ impl Text {
 
 impl From<&Folder> for Text {
     fn from(folder: &Folder) -> Self {
-        Self(folder.as_str().to_owned()) // at most 64 plain characters
+        Self(folder.as_str().into()) // at most 64 plain characters
     }
 }
 
 impl From<Counter> for Text {
     fn from(counter: Counter) -> Self {
-        Self(counter.name().to_owned()) // two letters
+        Self(counter.name().into()) // two letters
     }
 }
 
@@ -77,7 +78,7 @@ impl KeyPart for Text {
     }
 
     fn show(&self, parts: &mut Vec<String>) {
-        parts.push(self.0.clone());
+        parts.push(self.0.to_string());
     }
 }
 
@@ -88,7 +89,7 @@ pub struct ForeignKey(Form);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Form {
-    Plain(String),
+    Plain(Short),
     Digest([u8; 32]),
 }
 
@@ -189,7 +190,7 @@ impl ForeignKey {
     /// The key that is before every other one.
     #[must_use]
     pub fn least() -> Self {
-        Self(Form::Plain(String::new()))
+        Self(Form::Plain(Short::default()))
     }
 
     /// The key of a name; the empty one has a key like any other.
@@ -197,7 +198,7 @@ impl ForeignKey {
     pub fn of(name: &impl Foreign) -> Self {
         let text = name.text();
         if text.len() <= Self::MAX_TEXT && !text.contains('\0') {
-            return Self(Form::Plain(text.to_owned()));
+            return Self(Form::Plain(text.into()));
         }
         Self(Form::Digest(Sha256::digest(text.as_bytes()).into()))
     }
@@ -248,7 +249,7 @@ impl KeyPart for ForeignKey {
 
     fn show(&self, parts: &mut Vec<String>) {
         parts.push(match &self.0 {
-            Form::Plain(text) => text.clone(),
+            Form::Plain(text) => text.to_string(),
             Form::Digest(digest) => digest.iter().fold("sha256:".to_owned(), |text, b| text + &format!("{b:02x}")),
         });
     }

@@ -1,4 +1,4 @@
-//! A transaction that writes, and the few numbers that it keeps in memory until it is committed.
+//! A transaction that writes, and the little that it keeps in memory until it is committed.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::env::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, with_bytes};
+use super::late::Late;
 use super::meta::Number;
 use super::schema::Tables;
 use super::text_key::Text;
@@ -26,39 +27,47 @@ pub struct Write<'t> {
 type Made = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
 
 /// Keys that strangers choose cannot be made to collide often enough to matter: a commit has few inputs.
-type Quick = BuildHasherDefault<Fnv>;
+type Quick = BuildHasherDefault<Words>;
 
-/// FNV-1a.
-struct Fnv(u64);
+/// Multiplies by an odd number for every eight bytes.
+#[derive(Default)]
+struct Words(u64);
 
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+impl Words {
+    const fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-impl Hasher for Fnv {
+impl Hasher for Words {
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.word(u64::from_be_bytes(*word)));
+        self.word(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
     }
 
+    fn write_usize(&mut self, number: usize) {
+        self.word(u64::try_from(number).unwrap_or(u64::MAX));
+    }
+
+    /// What was multiplied is well mixed at its upper end only.
     fn finish(&self) -> u64 {
-        self.0
+        self.0.rotate_left(26)
     }
 }
 
 /// Tables that only people's decisions change: who listens where, and who may talk to whom.
 pub(super) const QUIET: [&str; 7] = ["channels", "agents", "chats", "chats_by_address", "wirings", "roles", "members"];
 
-/// Numbers that nearly every input changes. Many inputs are committed together, so each number is written once.
+/// What nearly every input changes. Many inputs are committed together, so it is written once.
 #[derive(Debug, Clone, Default)]
 struct Held {
     /// Last numbers that were given out.
     counters: [Option<u64>; Counter::ALL.len()],
     /// Triggering messages that are pending or claimed, by agent.
     backlog: Vec<(AgentId, u64)>,
+    /// Sessions whose rows are written late.
+    late: Late,
 }
 
 impl<'t> Write<'t> {
@@ -68,6 +77,7 @@ impl<'t> Write<'t> {
 
     /// Writes what is held, and commits.
     pub(super) fn commit(mut self, db: &Tables) -> Result<()> {
+        db.write_held(&mut self)?;
         let held = std::mem::take(&mut self.held);
         for (counter, number) in Counter::ALL.iter().zip(held.counters) {
             if let Some(number) = number {
@@ -147,6 +157,14 @@ impl<'t> Write<'t> {
     pub(super) fn give(&mut self, counter: Counter, number: u64) {
         let places = Counter::ALL.iter().zip(&mut self.held.counters);
         places.filter(|(known, _)| **known == counter).for_each(|(_, place)| *place = Some(number));
+    }
+
+    pub(super) const fn late(&self) -> &Late {
+        &self.held.late
+    }
+
+    pub(super) const fn late_mut(&mut self) -> &mut Late {
+        &mut self.held.late
     }
 
     /// The backlog of an agent, if this transaction changed it.

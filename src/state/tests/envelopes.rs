@@ -62,6 +62,7 @@ fn rows_of_a_newer_version_are_neither_read_nor_replaced() {
     for refused in [
         store.read(|db, txn| db.counters.get(txn, &key)).unwrap_err(),
         store.write(|db, txn| db.counters.put(txn, &key, &Number(1))).unwrap_err(),
+        store.write(|db, txn| db.counters.append(txn, &key, &Number(1))).unwrap_err(),
     ] {
         assert!(matches!(refused, Error::TooNew { table: "counters", found: 2, known: 1, .. }), "{refused}");
     }

@@ -140,9 +140,11 @@ fn rows_are_read_in_every_way() {
     let row = |session, seq| ((session, seq), MessageId::new(seq * 10));
     store
         .write(|db, txn| {
-            for (key, value) in [row(session, 2), row(session, 4), row(session, 6), row(other, 2)] {
-                db.ready.insert(txn, &key, &value)?;
+            // Wherever a row belongs: the second one is before the first.
+            for (key, value) in [row(session, 4), row(session, 2), row(other, 2)] {
+                db.ready.append(txn, &key, &value)?;
             }
+            db.ready.insert(txn, &(session, 6), &MessageId::new(60))?;
             assert!(matches!(db.ready.insert(txn, &(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
             // What was collected can be changed while it is walked over.
             for (key, value) in db.ready.collect_prefix(txn, &session, 2)? {
@@ -160,6 +162,7 @@ fn rows_are_read_in_every_way() {
             assert_eq!(ready.first(txn, (session, 3)..)?, Some(row(session, 4)));
             assert_eq!(ready.last(txn, ..(session, 4))?, Some(row(session, 2)));
             assert_eq!(ready.first_in(txn, &other)?, Some(row(other, 2)));
+            assert_eq!(ready.first_in(txn, &SessionId::new(0))?, None);
             assert_eq!(ready.last_in(txn, &session)?, Some(row(session, 6)));
             assert_eq!(ready.last_in(txn, &SessionId::new(u64::MAX))?, None);
             assert_eq!(ready.after(txn, &(session, 6))?, Some(row(other, 2)));
