@@ -230,8 +230,9 @@ engage = "pattern"
 pattern = "."
 "#;
 
-/// The chat of the terminal, whose every message is for the agent `main`, which echoes: answers are really delivered.
-pub(crate) const TERMINAL: &str = r#"
+macro_rules! terminal {
+    () => {
+        r#"
 schema = 1
 [[agents]]
 folder = "main"
@@ -244,22 +245,17 @@ unknown_senders = "public"
 agent = "main"
 engage = "pattern"
 pattern = "."
-"#;
+"#
+    };
+}
 
-/// An agent that echoes. Everybody may write to it at the terminal; whoever writes in the room has to be let in.
-pub(crate) const HOUSE: &str = r#"
-schema = 1
-[[agents]]
-folder = "main"
-provider = "echo"
-[[chats]]
-channel = "terminal"
-platform_id = "main"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
+/// The chat of the terminal, whose every message is for the agent `main`, which echoes: answers are really delivered.
+pub(crate) const TERMINAL: &str = terminal!();
+
+/// The same, and a room in which whoever writes has to be let in.
+pub(crate) const HOUSE: &str = concat!(
+    terminal!(),
+    r#"
 [[chats]]
 channel = "telegram"
 platform_id = "room"
@@ -269,7 +265,8 @@ unknown_senders = "request_approval"
 agent = "main"
 engage = "pattern"
 pattern = "."
-"#;
+"#
+);
 
 /// An inbound event of the chat `telegram/123`.
 pub(crate) fn event(id: &str, text: &str) -> Value {

@@ -1,25 +1,37 @@
 //! The engine against the simplest form of what it does: the same inputs into both, the same results, after every input.
 //!
-//! `reference` says what routing, membership, decisions, claims and tries mean; `series` what tasks do.
+//! `ground` says where that is; `reference` says what routing, threads, membership, decisions, claims and tries mean;
+//! `questions` what agents ask people, `series` what tasks do.
 
+mod ground;
+mod questions;
 mod reference;
 mod series;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use hearth::model::card::Matter;
+use hearth::model::approval::{Approval, Matters};
+use hearth::model::card::{Card, Matter};
 use hearth::model::channel::ChannelKind;
 use hearth::model::configure::Change;
+use hearth::model::delivery::{DeliveryAct, DeliveryResult};
 use hearth::model::entity::Folder;
-use hearth::model::id::{ApprovalId, MessageId, SessionId};
+use hearth::model::id::{AgentId, ApprovalId, MessageId, SessionId};
 use hearth::model::incarnation::Exit;
-use hearth::model::message::{MessageState, Reason};
+use hearth::model::input::Press;
+use hearth::model::mailbox::{Again, Found, Record, Target};
+use hearth::model::message::{Completion, MessageState};
+use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, RouteReport};
-use hearth::model::{Input, Millis, UserId};
+use hearth::model::{Address, ChannelName, ForeignId, Input, Millis, UserId};
 use proptest::prelude::*;
 
-use self::reference::{CHATS, Engages, House, LetsIn, PEOPLE, Said, State, TEXTS, Talk, Word};
-use crate::world::outside::{claim, end, failed};
+use self::ground::{CHATS, PEOPLE, Place, Said, TEXTS, THREADS, Talk, agent, configuration, talks};
+use self::reference::{ASKED_MAX, Fate, HELD_MAX, House, Refusal, State, Word};
+use crate::routing_threads::with_threads;
+use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
 use crate::world::{World, channel, event_in};
 
 /// What happens.
@@ -30,64 +42,65 @@ enum Step {
     Again(usize),
     Introduce(bool, usize),
     Forget(bool, usize),
-    Decide(bool),
+    /// Somebody decides the oldest that is open, or the operator does.
+    Decide(Option<usize>, bool),
+    Mute(bool, Place),
+    Unmute(bool, Place),
+    EndListening(bool, Place),
     /// Seconds, then a sweep.
     Pass(u64),
     /// Everybody ends what there is to do, and then days pass.
     Days(u64),
-    /// An agent does what comes next: claims, or ends what it claimed.
-    Work(Talk, bool),
-    Die(Talk),
+    /// One of those agents that have something to do does what comes next: begins, or goes on with what it began.
+    Work(usize, Work),
+    Die(usize),
+    /// The daemon starts again; the agents live on.
+    Restart,
+}
+
+/// How somebody goes on with a message.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Ends,
+    /// With all else that it has.
+    EndsAll,
+    Fails,
+    /// It wants to try again later.
+    Later,
+    /// With all else that it has.
+    LaterAll,
+    Says,
 }
 
 fn a_step() -> impl Strategy<Value = Step> {
-    let said = (0..3_usize, 0..5_usize, 0..5_usize, any::<bool>())
-        .prop_map(|(chat, who, text, mention)| Step::Said(Said { chat, who, text, mention }));
-    let talk = || (any::<bool>(), 0..3_usize).prop_map(|(first, chat)| (if first { "a" } else { "b" }, chat));
+    let place = || (0..CHATS.len(), 0..THREADS.len());
+    let said = (place(), 0..PEOPLE.len(), 0..TEXTS.len(), any::<bool>())
+        .prop_map(|(at, who, text, mention)| Step::Said(Said { at, who, text, mention }));
+    let by = prop_oneof![Just(None), (0..PEOPLE.len() - 1).prop_map(Some)];
+    let work = prop_oneof![
+        6 => Just(Work::Ends),
+        2 => Just(Work::EndsAll),
+        1 => Just(Work::Fails),
+        2 => Just(Work::Later),
+        1 => Just(Work::LaterAll),
+        1 => Just(Work::Says),
+    ];
     prop_oneof![
-        8 => said,
-        1 => any::<usize>().prop_map(Step::Again),
-        1 => (any::<bool>(), 1..4_usize).prop_map(|(agent, who)| Step::Introduce(agent, who)),
-        1 => (any::<bool>(), 1..4_usize).prop_map(|(agent, who)| Step::Forget(agent, who)),
-        2 => any::<bool>().prop_map(Step::Decide),
+        12 => said,
+        2 => any::<usize>().prop_map(Step::Again),
+        1 => (any::<bool>(), 1..5_usize).prop_map(|(agent, who)| Step::Introduce(agent, who)),
+        1 => (any::<bool>(), 1..5_usize).prop_map(|(agent, who)| Step::Forget(agent, who)),
+        3 => (by, any::<bool>()).prop_map(|(by, yes)| Step::Decide(by, yes)),
+        1 => (any::<bool>(), place()).prop_map(|(agent, at)| Step::Mute(agent, at)),
+        1 => (any::<bool>(), place()).prop_map(|(agent, at)| Step::Unmute(agent, at)),
+        1 => (any::<bool>(), place()).prop_map(|(agent, at)| Step::EndListening(agent, at)),
         // No sum of these is exactly a minute.
         4 => prop_oneof![Just(7_u64), Just(41)].prop_map(Step::Pass),
-        1 => (1..9_u64).prop_map(Step::Days),
-        8 => (talk(), prop::bool::weighted(0.9)).prop_map(|(talk, well)| Step::Work(talk, well)),
-        2 => talk().prop_map(Step::Die),
+        1 => (1..5_u64).prop_map(Step::Days),
+        10 => (any::<usize>(), work).prop_map(|(talk, work)| Step::Work(talk, work)),
+        2 => any::<usize>().prop_map(Step::Die),
+        1 => Just(Step::Restart),
     ]
-}
-
-/// The reference's house as a configuration.
-fn configuration() -> String {
-    let mut toml = "[[agents]]\nfolder = \"a\"\n[[agents]]\nfolder = \"b\"\n".to_owned();
-    toml += "[[users]]\nid = \"net:boss\"\nroles = [\"owner\"]\n";
-    toml += "[[users]]\nid = \"net:ann\"\nmember_of = [\"a\"]\n[[users]]\nid = \"net:bob\"\nmember_of = [\"b\"]\n";
-    for chat in &CHATS {
-        let policy = match chat.lets_in {
-            LetsIn::Everybody => "public",
-            LetsIn::Asked => "request_approval",
-            LetsIn::Known => "strict",
-        };
-        let name = chat.name;
-        toml += &format!(
-            "[[chats]]\nchannel = \"net\"\nplatform_id = \"{name}\"\ngroup = true\nunknown_senders = \"{policy}\"\n"
-        );
-        for wiring in &chat.wirings {
-            let engages = match wiring.engages {
-                Engages::Mentioned => "engage = \"mention\"".to_owned(),
-                Engages::Containing("") => "engage = \"pattern\"\npattern = \".\"".to_owned(),
-                Engages::Containing(part) => format!("engage = \"pattern\"\npattern = \"{part}\""),
-            };
-            let senders = if wiring.known_only { "known" } else { "all" };
-            let ignored = if wiring.keeps_rest { "accumulate" } else { "drop" };
-            toml += &format!(
-                "[[chats.wirings]]\nagent = \"{}\"\n{engages}\nsenders = \"{senders}\"\nignored = \"{ignored}\"\n",
-                wiring.agent
-            );
-        }
-    }
-    toml
 }
 
 /// Both, side by side.
@@ -95,15 +108,28 @@ struct Pair {
     house: House,
     world: World,
     sent: Vec<String>,
+    /// The newest card of each matter, and where it was shown.
+    cards: Rc<RefCell<BTreeMap<Matter, (Address, Card)>>>,
+    /// How often somebody said something at once.
+    words: u64,
 }
 
 impl Pair {
     fn new() -> Self {
-        let mut world = World::in_memory();
+        let policy = Policy { held_max: HELD_MAX, approvals_per_chat: ASKED_MAX, ..Policy::STANDARD };
+        let mut world = World::in_memory_with(policy, 256 << 20);
+        let cards: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
+        let shown = Rc::clone(&cards);
+        world.outside.channel = Box::new(move |delivery| {
+            if let DeliveryAct::Ask(card) = &delivery.act {
+                shown.borrow_mut().insert(card.matter, (delivery.to.clone(), card.clone()));
+            }
+            Some(DeliveryResult::Delivered { platform_message: ForeignId::new("id", delivery.id.to_string()).ok() })
+        });
         world.configure(vec![channel("net", ChannelKind::Telegram)]).unwrap();
         world.apply(&configuration());
         world.settle();
-        Self { house: House::new(), world, sent: Vec::new() }
+        Self { house: House::new(), world, sent: Vec::new(), cards, words: 0 }
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
@@ -118,14 +144,33 @@ impl Pair {
                 self.house.forget(agent(first), who);
                 self.configure(Change::RemoveMember(folder(first), person(who)));
             }
-            Step::Decide(yes) => self.decide(yes),
+            Step::Decide(by, yes) => self.decide(by, yes),
+            Step::Mute(first, at) => {
+                self.house.mute(agent(first), at);
+                self.configure(Change::Mute(folder(first), address(at)));
+            }
+            Step::Unmute(first, at) => {
+                self.house.unmute(agent(first), at);
+                self.configure(Change::Unmute(folder(first), address(at)));
+            }
+            Step::EndListening(first, at) => {
+                self.house.end_listening(agent(first), at);
+                self.configure(Change::EndSticky(folder(first), address(at)));
+            }
             Step::Pass(seconds) => self.pass(seconds * 1_000),
             Step::Days(days) => {
                 self.end_all();
                 self.pass(days * 24 * 3_600_000);
             }
-            Step::Work(talk, well) => self.work(talk, well),
-            Step::Die(talk) => self.die(talk),
+            Step::Work(nth, work) => {
+                let busy = talks().into_iter().filter(|talk| self.is_busy(*talk)).collect();
+                nth_of(nth, busy).into_iter().for_each(|talk| self.work(talk, work));
+            }
+            Step::Die(nth) => self.die(nth),
+            Step::Restart => {
+                self.house.restart();
+                self.world.restart();
+            }
         }
         self.world.settle();
         self.compare()
@@ -133,40 +178,50 @@ impl Pair {
 
     fn say(&mut self, said: Said) -> Result<(), TestCaseError> {
         let id = self.sent.len().to_string();
-        let who = PEOPLE[said.who];
+        let (who, (chat, thread)) = (PEOPLE[said.who], said.at);
         let sender = if who.is_empty() { String::new() } else { format!("\"senderId\":\"{who}\"") };
         let mention = if said.mention { "\"isMention\":true" } else { "" };
-        let json = event_in(("net", CHATS[said.chat].name, None), (&id, TEXTS[said.text], &sender), mention);
+        let json = event_in(("net", CHATS[chat].name, THREADS[thread]), (&id, TEXTS[said.text], &sender), mention);
+        let json = with_threads(Some(CHATS[chat].threads), &json);
         let report = self.world.inject(&json);
         self.sent.push(json);
-        prop_assert_eq!(words(&report), self.house.say(said).into_iter().collect(), "{:?}", report);
+        let (words, refused) = self.house.say(said);
+        prop_assert_eq!(heard(&report), words, "{:?}", report);
+        prop_assert_eq!(report.reason.map(|reason| reason.as_str()), refused);
         Ok(())
     }
 
     fn again(&mut self, at: usize) -> Result<(), TestCaseError> {
-        if let Some(json) = self.sent.get(at % self.sent.len().max(1)) {
+        let at = at % self.sent.len().max(1);
+        if let Some(json) = self.sent.get(at) {
             prop_assert_eq!(self.world.inject(&json.clone()).outcome, Outcome::Duplicate);
+            self.house.again(at);
         }
         Ok(())
     }
 
     fn configure(&mut self, change: Change) {
-        // Somebody who is known already, or not known, is no change.
+        // What is so already, or was not so, is no change.
         drop(self.world.configure(vec![change]));
     }
 
-    fn decide(&mut self, yes: bool) {
+    fn decide(&mut self, by: Option<usize>, yes: bool) {
         let Some((chat, who)) = self.house.oldest_asked() else { return };
-        let about = format!("net:{}", PEOPLE[who]);
-        let open: Vec<_> = self.world.read(|db, txn| db.approvals.iter(txn)?.collect());
-        let is = |(_, approval): &&(ApprovalId, hearth::model::approval::Approval)| {
-            approval.state.is_open()
-                && format!("{:?}", approval.about).contains(&format!("{:?}", UserId::parse(&about).unwrap()))
+        let open: Vec<(ApprovalId, Approval)> = self.world.read(|db, txn| db.approvals.iter(txn)?.collect());
+        let is = |approval: &Approval| {
+            let about = matches!(&approval.about, Matters::Sender { sender, .. } if *sender == person(who));
+            approval.state.is_open() && about
         };
-        let (id, _) = open.iter().find(is).expect("somebody is asked");
-        let word = if yes { "approve" } else { "reject" };
-        self.world.put(Input::Decide(Matter::Approval(*id), word.to_owned()));
-        self.house.decide((chat, who), yes);
+        let (id, _) = open.into_iter().find(|(_, approval)| is(approval)).expect("somebody is asked");
+        let matter = Matter::Approval(id);
+        self.world.put(match by {
+            None => Input::Decide(matter, if yes { "approve" } else { "reject" }.to_owned()),
+            Some(who) => {
+                let (at, card) = self.cards.borrow()[&matter].clone();
+                Input::Pressed(Press { by: person(who), at, button: card.button(u32::from(!yes)) })
+            }
+        });
+        self.house.decide((chat, who), by, yes);
     }
 
     fn pass(&mut self, ms: u64) {
@@ -178,14 +233,14 @@ impl Pair {
         self.world.sweep();
     }
 
-    fn talks() -> impl Iterator<Item = Talk> {
-        (0..CHATS.len()).flat_map(|chat| [("a", chat), ("b", chat)])
+    fn is_busy(&self, talk: Talk) -> bool {
+        self.house.claimed(talk).is_some() || !self.house.offered(talk).is_empty()
     }
 
     fn end_all(&mut self) {
-        for talk in Self::talks() {
-            while self.house.claimed(talk).is_some() || !self.house.offered(talk).is_empty() {
-                self.work(talk, true);
+        for talk in talks() {
+            while self.is_busy(talk) {
+                self.work(talk, Work::Ends);
                 self.world.settle();
             }
         }
@@ -198,34 +253,59 @@ impl Pair {
         (row.session, row.seq)
     }
 
-    fn work(&mut self, talk: Talk, well: bool) {
-        let (at, begins) = match (self.house.claimed(talk), self.house.offered(talk).first()) {
-            (Some(at), _) => (at, false),
-            (None, Some(at)) => (*at, true),
-            (None, None) => return,
-        };
+    fn work(&mut self, talk: Talk, work: Work) {
+        let begun = self.house.claimed(talk);
+        let Some(at) = begun.or(self.house.offered(talk).first().copied()) else { return };
         let (session, seq) = self.place(at);
         let number = self.world.outside.running[&session];
-        let found = match (begins, well) {
-            (true, _) => claim(seq, number),
-            (false, true) => end(seq, number, vec![]),
-            (false, false) => failed(seq, number, "no luck"),
+        let found = match begun {
+            None => {
+                self.house.claim(at);
+                claim(seq, number)
+            }
+            Some(at) => self.go_on(at, (seq, number), work),
         };
-        if begins {
-            self.house.claim(at)
-        } else {
-            self.house.end(at, well)
-        }
         let input = self.world.outside.write(session, vec![found]);
         self.world.put(input);
     }
 
+    fn go_on(&mut self, at: usize, (seq, number): (u64, u32), work: Work) -> Found {
+        let beside = if matches!(work, Work::EndsAll | Work::LaterAll) { self.house.beside(at) } else { vec![] };
+        let also: Vec<u64> = beside.iter().map(|at| self.place(*at).1).collect();
+        let those = [vec![at], beside].concat();
+        match work {
+            Work::Ends | Work::EndsAll => {
+                self.house.end(&those, true);
+                let mut found = end(seq, number, vec![]);
+                if let Record::End { also: others, .. } = &mut found.record {
+                    *others = also;
+                }
+                found
+            }
+            Work::Fails => {
+                self.house.end(&those, false);
+                failed(seq, number, "no luck")
+            }
+            Work::Later | Work::LaterAll => {
+                self.house.give_back(&those);
+                try_again(seq, also, number, Again::Later)
+            }
+            Work::Says => {
+                self.house.get_on(at);
+                self.words += 2;
+                mid_turn(said(1_001 + self.words, number, Some(seq), Target::Reply))
+            }
+        }
+    }
+
     /// An agent dies over what it works on.
-    fn die(&mut self, talk: Talk) {
-        let Some(at) = self.house.claimed(talk) else { return };
+    fn die(&mut self, nth: usize) {
+        let Some(at) = nth_of(nth, talks().into_iter().filter_map(|talk| self.house.claimed(talk)).collect()) else {
+            return;
+        };
         let (session, _) = self.place(at);
         let number = self.world.outside.running[&session];
-        self.house.give_back(at);
+        self.house.give_back(&[at]);
         let gone = self.world.outside.end(session, number, Exit::Signal(9));
         self.world.put(gone);
     }
@@ -238,42 +318,61 @@ impl Pair {
                 let (id, message) = row?;
                 let body = db.bodies.require(txn, &message.body)?;
                 let Some(event) = body.platform_message else { continue };
-                ids.insert((agent(message.agent.number() == 1), event.as_str().parse().unwrap()), id);
+                ids.insert((name(message.agent), event.as_str().parse().unwrap()), id);
             }
             Ok(ids)
         })
     }
 
-    /// Every message is where it should be, agents have what they should have, and as many wait for a decision.
+    /// Every message is where it should be and of the conversation that it should be of, agents have what they should have,
+    /// as many wait for a decision, and all that was refused is recorded.
     fn compare(&self) -> Result<(), TestCaseError> {
         let ids = self.ids();
         prop_assert_eq!(ids.len(), self.house.messages.len());
+        let mut sessions: BTreeMap<Talk, SessionId> = BTreeMap::new();
         for message in &self.house.messages {
             let row = self.world.message(ids[&(message.talk.0, message.event)]);
             let state = match (&row.state, row.trigger) {
                 (MessageState::Pending(_), true) => "waits",
-                (MessageState::Claimed { .. }, true) => "claimed",
-                (MessageState::Completed { .. }, true) => "done",
-                (MessageState::Failed { .. }, true) => "failed",
+                (MessageState::Pending(_), false) => "context",
+                (MessageState::Claimed { .. }, _) => "claimed",
+                (MessageState::Completed { how: Completion::ContextCapped, .. }, _) => "capped",
+                (MessageState::Completed { .. }, _) => "done",
+                (MessageState::Failed { .. }, _) => "failed",
                 (MessageState::Dropped { .. }, _) => "dropped",
-                (_, false) => "context",
             };
             let expected = match message.state {
                 State::Waits(_) => "waits",
-                State::Claimed(_) => "claimed",
+                State::Claimed { .. } => "claimed",
                 State::Done => "done",
                 State::Failed => "failed",
                 State::Context => "context",
+                State::Capped => "capped",
             };
             prop_assert_eq!((state, row.tries), (expected, message.tries), "{:?} is {:?}", message, row);
+            prop_assert_eq!(*sessions.entry(message.talk).or_insert(row.session), row.session, "{:?}", message);
         }
-        for talk in Self::talks() {
+        let mut different: Vec<_> = sessions.values().collect();
+        different.sort_unstable();
+        different.dedup();
+        prop_assert_eq!(different.len(), sessions.len(), "conversations are apart");
+        for talk in talks() {
             self.compare_offers(talk)?;
         }
         let (asked, held) = self.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.held.len(txn)?)));
         prop_assert_eq!((asked, held), (self.house.asked() as u64, self.house.held() as u64));
+        prop_assert_eq!(self.refusals(), self.house.refusals.clone());
         self.world.assert_sound();
         Ok(())
+    }
+
+    fn refusals(&self) -> BTreeMap<Refusal, usize> {
+        let rows: Vec<_> = self.world.read(|db, txn| db.dropped.iter(txn)?.collect());
+        let mut found = BTreeMap::new();
+        for (_, row) in rows {
+            *found.entry((row.agent.map(name), row.reason.as_str())).or_default() += 1;
+        }
+        found
     }
 
     /// An agent that has something to do runs, and finds exactly that in its mailbox.
@@ -291,8 +390,13 @@ impl Pair {
     }
 }
 
-fn agent(first: bool) -> &'static str {
-    if first { "a" } else { "b" }
+fn nth_of<T>(nth: usize, mut all: Vec<T>) -> Option<T> {
+    (!all.is_empty()).then(|| all.swap_remove(nth % all.len()))
+}
+
+/// Agents are made in this order.
+fn name(id: AgentId) -> &'static str {
+    agent(id.number() == 1)
 }
 
 fn folder(first: bool) -> Folder {
@@ -303,18 +407,26 @@ fn person(who: usize) -> UserId {
     UserId::parse(&format!("net:{}", PEOPLE[who])).unwrap()
 }
 
+fn address((chat, thread): Place) -> Address {
+    Address {
+        channel: ChannelName::new("net").unwrap(),
+        platform_id: ForeignId::new("chat", CHATS[chat].name).unwrap(),
+        thread: THREADS[thread].map(|thread| ForeignId::new("thread", thread).unwrap()),
+    }
+}
+
 /// What a report says of each agent.
-fn words(report: &RouteReport) -> BTreeMap<&'static str, Word> {
-    let word = |decision, why| match (decision, why) {
-        (_, Reason::SenderHeld) => Word::Held,
-        (Decision::Engaged, _) => Word::Engaged,
-        (Decision::Accumulated, _) => Word::Kept,
-        (Decision::Ignored, _) => Word::Ignored,
-        (Decision::Refused, _) => Word::Refused,
-        (Decision::Filtered, _) => Word::Filtered,
-        (Decision::Denied, _) => Word::Denied,
+fn heard(report: &RouteReport) -> BTreeMap<&'static str, Word> {
+    let fate = |decision| match decision {
+        Decision::Engaged => Fate::Engaged,
+        Decision::Accumulated => Fate::Kept,
+        Decision::Ignored => Fate::Ignored,
+        Decision::Refused => Fate::Refused,
+        Decision::Filtered => Fate::Filtered,
+        Decision::Denied => Fate::Denied,
     };
-    report.wirings.iter().map(|one| (agent(one.agent.as_str() == "a"), word(one.decision, one.why))).collect()
+    let wirings = report.wirings.iter();
+    wirings.map(|one| (agent(one.agent.as_str() == "a"), (fate(one.decision), one.why.as_str()))).collect()
 }
 
 /// More deaths in a row than chance makes: after its last try a message is given up, in both.
@@ -322,15 +434,32 @@ fn words(report: &RouteReport) -> BTreeMap<&'static str, Word> {
 fn a_message_over_which_everybody_dies_is_given_up() {
     let mut pair = Pair::new();
     let mut step = |step| pair.step(step).unwrap();
-    step(Step::Said(Said { chat: 0, who: 0, text: 0, mention: false }));
+    step(Step::Said(Said { at: (0, 0), who: 0, text: 0, mention: false }));
     for tries in 0..6 {
         for _ in 0..tries {
             step(Step::Pass(41));
         }
-        step(Step::Work(("a", 0), true));
-        step(Step::Die(("a", 0)));
+        step(Step::Work(0, Work::Ends));
+        step(Step::Die(0));
     }
     assert_eq!(pair.house.messages[0].state, State::Failed);
+}
+
+/// More in one thread than chance makes: an engagement lasts for a day from the last one, a mute ends it, and what was
+/// only kept meanwhile goes along as far as there is room for it.
+#[test]
+fn an_engagement_goes_on_and_ends() {
+    let mut pair = Pair::new();
+    let mut step = |step| pair.step(step).unwrap();
+    let at = (3, 1);
+    let said = |mention| Step::Said(Said { at, who: 3, text: 0, mention });
+    for script in [
+        vec![said(false), said(true), said(false), Step::Days(1), said(false), Step::Again(0)],
+        vec![said(true), Step::Mute(true, at), said(false), said(true), Step::Unmute(true, at), said(false)],
+        vec![Step::Again(1), said(false), said(false), said(true), Step::EndListening(true, (3, 0)), said(false)],
+    ] {
+        script.into_iter().for_each(&mut step);
+    }
 }
 
 proptest! {

@@ -3,71 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who listens in the chats, and to what.
-pub(super) const CHATS: [Chat; 3] = [
-    Chat { name: "P", lets_in: LetsIn::Everybody, wirings: [ALWAYS, Wiring { known_only: true, ..MENTIONED }] },
-    Chat { name: "R", lets_in: LetsIn::Asked, wirings: [ALWAYS, Wiring { keeps_rest: false, ..MENTIONED }] },
-    Chat { name: "S", lets_in: LetsIn::Known, wirings: [DEPLOY, MENTIONED] },
-];
+use super::ground::{CHATS, Engages, LetsIn, PEOPLE, Place, Said, TEXTS, Talk, Wiring, administers, talk, talks};
 
-const ALWAYS: Wiring = Wiring { agent: "a", engages: Engages::Containing(""), keeps_rest: false, known_only: false };
-const DEPLOY: Wiring =
-    Wiring { agent: "a", engages: Engages::Containing("deploy"), keeps_rest: true, known_only: false };
-const MENTIONED: Wiring = Wiring { agent: "b", engages: Engages::Mentioned, keeps_rest: true, known_only: false };
+/// What became of an event for an agent at once, and why.
+pub(super) type Word = (Fate, &'static str);
 
-pub(super) struct Chat {
-    pub(super) name: &'static str,
-    pub(super) lets_in: LetsIn,
-    pub(super) wirings: [Wiring; 2],
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LetsIn {
-    Everybody,
-    /// Those whom the agent knows; about others somebody is asked.
-    Asked,
-    /// Those whom the agent knows.
-    Known,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Wiring {
-    pub(super) agent: &'static str,
-    pub(super) engages: Engages,
-    /// What does not engage is kept as context.
-    pub(super) keeps_rest: bool,
-    /// Only those whom the agent knows engage it.
-    pub(super) known_only: bool,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum Engages {
-    Containing(&'static str),
-    Mentioned,
-}
-
-/// People: an owner, one whom each agent may know, a stranger, and one without a name.
-pub(super) const PEOPLE: [&str; 5] = ["boss", "ann", "bob", "stranger", ""];
-
-pub(super) const TEXTS: [&str; 5] = ["words", "deploy now", "/help", " /CLEAR it", "/review deploy"];
-
-/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said {
-    pub(super) chat: usize,
-    pub(super) who: usize,
-    pub(super) text: usize,
-    pub(super) mention: bool,
-}
-
-/// What became of an event for an agent at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Fate {
     Engaged,
     Kept,
     Ignored,
     Refused,
-    Held,
     Filtered,
     Denied,
 }
@@ -76,15 +22,18 @@ pub(super) enum Word {
 pub(super) enum State {
     /// It waits, not before this time.
     Waits(u64),
-    Claimed(u64),
+    Claimed {
+        since: u64,
+        /// Whoever works on it got on with it since.
+        moved: bool,
+    },
     Done,
     Failed,
     /// It only goes along.
     Context,
+    /// Too much of it came after it: it never goes along.
+    Capped,
 }
-
-/// A conversation: an agent in a chat.
-pub(super) type Talk = (&'static str, usize);
 
 #[derive(Debug, Clone)]
 pub(super) struct Message {
@@ -98,21 +47,43 @@ pub(super) struct Message {
 #[derive(Debug, Clone, Default)]
 struct Asked {
     agents: BTreeSet<&'static str>,
-    held: Vec<(usize, BTreeSet<&'static str>)>,
+    held: Vec<Held>,
     until: u64,
 }
 
+#[derive(Debug, Clone)]
+struct Held {
+    event: usize,
+    agents: BTreeSet<&'static str>,
+}
+
+/// A refusal that is recorded: for one agent, or for all.
+pub(super) type Refusal = (Option<&'static str>, &'static str);
+
 const SECOND: u64 = 1_000;
 const STUCK: u64 = 60 * SECOND;
-const WEEK: u64 = 7 * 24 * 3_600 * SECOND;
+const DAY: u64 = 24 * 3_600 * SECOND;
+const WEEK: u64 = 7 * DAY;
+
+/// Messages of one person that may wait for a decision, and people about whom somebody may be asked, by chat.
+pub(super) const HELD_MAX: usize = 2;
+pub(super) const ASKED_MAX: usize = 2;
+
+/// Why somebody is asked.
+const HELD: &str = "unknown_sender_request_approval";
 
 #[derive(Default)]
 pub(super) struct House {
     pub(super) now: u64,
     pub(super) events: Vec<Said>,
     pub(super) messages: Vec<Message>,
+    /// How often each refusal was recorded.
+    pub(super) refusals: BTreeMap<Refusal, usize>,
     known: BTreeSet<(&'static str, usize)>,
     asked: BTreeMap<(usize, usize), Asked>,
+    /// Until when an agent goes on listening where it was engaged.
+    sticks: BTreeMap<(&'static str, Place), u64>,
+    muted: BTreeSet<(&'static str, Place)>,
 }
 
 impl House {
@@ -121,52 +92,162 @@ impl House {
     }
 
     fn knows(&self, agent: &'static str, who: usize) -> bool {
-        who == 0 || self.known.contains(&(agent, who))
+        administers(who, agent) || self.known.contains(&(agent, who))
     }
 
-    /// Somebody says something new.
-    pub(super) fn say(&mut self, said: Said) -> Vec<(&'static str, Word)> {
+    /// Somebody says something new: what each agent makes of it, and the refusal if nobody has it.
+    pub(super) fn say(&mut self, mut said: Said) -> (BTreeMap<&'static str, Word>, Option<&'static str>) {
+        if !CHATS[said.at.0].threads {
+            said.at.1 = 0;
+        }
         self.events.push(said);
         let event = self.events.len() - 1;
-        let words: Vec<_> =
-            CHATS[said.chat].wirings.iter().map(|wiring| (wiring.agent, self.hear(event, wiring))).collect();
-        let held: BTreeSet<_> = words.iter().filter(|(_, word)| *word == Word::Held).map(|(agent, _)| *agent).collect();
-        if !held.is_empty() {
-            let until = self.now + WEEK;
-            let asked = self.asked.entry((said.chat, said.who)).or_insert(Asked { until, ..Asked::default() });
-            asked.agents.extend(&held);
-            asked.held.push((event, held));
+        let mut words: BTreeMap<_, _> =
+            CHATS[said.at.0].wirings.iter().map(|wiring| (wiring.agent, self.hear(event, wiring))).collect();
+        let agents: BTreeSet<_> = words.iter().filter(|(_, (_, why))| *why == HELD).map(|(agent, _)| *agent).collect();
+        if let Some(full) = self.hold(event, &agents) {
+            words.values_mut().filter(|(_, why)| *why == HELD).for_each(|(_, why)| *why = full);
         }
-        words
+        let words: BTreeMap<_, _> = words.into_iter().collect();
+        let refused = self.conclude(&words);
+        (words, refused)
+    }
+
+    /// An event waits for a decision about who said it; or why it cannot.
+    fn hold(&mut self, event: usize, agents: &BTreeSet<&'static str>) -> Option<&'static str> {
+        let Said { at: (chat, _), who, .. } = self.events[event];
+        if agents.is_empty() {
+            return None;
+        }
+        let open = self.asked.keys().filter(|(asked, _)| *asked == chat).count();
+        let full = match self.asked.get(&(chat, who)) {
+            None => (open >= ASKED_MAX).then_some("approvals_full"),
+            Some(asked) => (asked.held.len() >= HELD_MAX).then_some("held_full"),
+        };
+        if let Some(full) = full {
+            self.refuse((only(agents), full));
+            return Some(full);
+        }
+        let until = self.now + WEEK;
+        let asked = self.asked.entry((chat, who)).or_insert(Asked { until, ..Asked::default() });
+        asked.agents.extend(agents);
+        asked.held.push(Held { event, agents: agents.clone() });
+        None
+    }
+
+    /// Why nobody has an event, if nobody has: the first refusal, else that it was nobody's business, which is recorded.
+    fn conclude(&mut self, words: &BTreeMap<&'static str, Word>) -> Option<&'static str> {
+        let has = |fate| matches!(fate, Fate::Engaged | Fate::Kept);
+        if words.values().any(|(fate, _)| has(*fate)) {
+            return None;
+        }
+        if words.values().any(|(_, why)| *why == HELD) {
+            return Some(HELD);
+        }
+        let refused = words.values().find(|(fate, why)| *fate != Fate::Ignored || *why == "thread_muted");
+        if refused.is_none() {
+            self.refuse((None, "no_agent_engaged"));
+        }
+        Some(refused.map_or("no_agent_engaged", |(_, why)| why))
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        *self.refusals.entry(refusal).or_default() += 1;
+    }
+
+    /// What an agent makes of an event. Whoever is not heard is refused with the reason; what is kept needs no permission.
+    fn judge(&self, said: Said, wiring: &Wiring) -> Word {
+        let (text, named) = (TEXTS[said.text], !PEOPLE[said.who].is_empty());
+        let engages = match wiring.engages {
+            Engages::Containing(part) if text.contains(part) => Ok("pattern_match"),
+            Engages::Containing(_) => Err("pattern_mismatch"),
+            _ if said.mention => Ok("mentioned"),
+            Engages::Sticking if self.sticks(wiring.agent, said.at) => Ok("sticky_thread"),
+            _ => Err("not_mentioned"),
+        };
+        let engages = if self.is_muted(wiring.agent, said.at) { engages.and(Err("thread_muted")) } else { engages };
+        let knows = named && self.knows(wiring.agent, said.who);
+        if engages.is_ok() && !knows {
+            match CHATS[said.at.0].lets_in {
+                LetsIn::Asked | LetsIn::Known if !named => return (Fate::Refused, "unknown_user"),
+                LetsIn::Asked => return (Fate::Refused, HELD),
+                LetsIn::Known => return (Fate::Refused, "unknown_sender_strict"),
+                LetsIn::Everybody if !wiring.known_only => {}
+                LetsIn::Everybody if named => return (Fate::Refused, "sender_scope_not_member"),
+                LetsIn::Everybody => return (Fate::Refused, "unknown_user_scope"),
+            }
+        }
+        let why = match engages {
+            Err(why) if !wiring.keeps_rest => return (Fate::Ignored, why),
+            Ok(why) | Err(why) => why,
+        };
+        match text.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
+            "/help" => (Fate::Filtered, "command_filtered"),
+            "/clear" if !administers(said.who, wiring.agent) => (Fate::Denied, "command_denied"),
+            _ if engages.is_ok() => (Fate::Engaged, why),
+            _ => (Fate::Kept, why),
+        }
     }
 
     fn hear(&mut self, event: usize, wiring: &Wiring) -> Word {
         let said = self.events[event];
-        let (text, named) = (TEXTS[said.text], !PEOPLE[said.who].is_empty());
-        let engages = match wiring.engages {
-            Engages::Containing(part) => text.contains(part),
-            Engages::Mentioned => said.mention,
-        };
-        let knows = named && self.knows(wiring.agent, said.who);
-        if engages && !knows {
-            match CHATS[said.chat].lets_in {
-                LetsIn::Asked if named => return Word::Held,
-                LetsIn::Asked | LetsIn::Known => return Word::Refused,
-                LetsIn::Everybody if wiring.known_only => return Word::Refused,
-                LetsIn::Everybody => {}
+        let word = self.judge(said, wiring);
+        let talk = talk(said.at, wiring);
+        match word {
+            (Fate::Engaged, _) => {
+                self.messages.push(Message { event, talk, state: State::Waits(0), tries: 0 });
+                self.engaged(said.at, wiring);
+            }
+            (Fate::Kept, _) => self.messages.push(Message { event, talk, state: State::Context, tries: 0 }),
+            (Fate::Refused, HELD) => {}
+            (Fate::Ignored, why) if why != "thread_muted" => {}
+            (_, why) => self.refuse((Some(wiring.agent), why)),
+        }
+        word
+    }
+
+    /// An agent has something new to do. In groups, one that is to go on listening where it was engaged does so for a day.
+    fn engaged(&mut self, at: Place, wiring: &Wiring) {
+        if wiring.engages == Engages::Sticking && CHATS[at.0].group {
+            self.sticks.insert((wiring.agent, at), self.now + DAY);
+        }
+        self.wake(talk(at, wiring));
+    }
+
+    fn sticks(&self, agent: &'static str, at: Place) -> bool {
+        CHATS[at.0].group && self.sticks.get(&(agent, at)).is_some_and(|until| *until > self.now)
+    }
+
+    fn is_muted(&self, agent: &'static str, (chat, thread): Place) -> bool {
+        [(chat, thread), (chat, 0)].iter().any(|at| self.muted.contains(&(agent, *at)))
+    }
+
+    /// Nothing that is said there wakes the agent; without a thread that is meant of all the chat.
+    pub(super) fn mute(&mut self, agent: &'static str, at: Place) {
+        self.muted.insert((agent, at));
+        self.end_listening(agent, at);
+    }
+
+    pub(super) fn unmute(&mut self, agent: &'static str, at: Place) {
+        self.muted.remove(&(agent, at));
+    }
+
+    pub(super) fn end_listening(&mut self, agent: &'static str, (chat, thread): Place) {
+        let ends = |(whose, at): &(&str, Place)| *whose == agent && at.0 == chat && (thread == 0 || at.1 == thread);
+        self.sticks.retain(|key, _| !ends(key));
+    }
+
+    /// An event comes again: nothing is new, but what was only kept counts if it engages now.
+    pub(super) fn again(&mut self, event: usize) {
+        let said = self.events[event];
+        for at in 0..self.messages.len() {
+            let Message { event: of, talk, state, .. } = self.messages[at];
+            let wiring = CHATS[said.at.0].wirings.iter().find(|wiring| wiring.agent == talk.0).unwrap();
+            if of == event && state == State::Context && self.judge(said, wiring).0 == Fate::Engaged {
+                self.messages[at].state = State::Waits(0);
+                self.engaged(said.at, wiring);
             }
         }
-        if !engages && !wiring.keeps_rest {
-            return Word::Ignored;
-        }
-        match text.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
-            "/help" => return Word::Filtered,
-            "/clear" if said.who != 0 => return Word::Denied,
-            _ => {}
-        }
-        let state = if engages { State::Waits(0) } else { State::Context };
-        self.messages.push(Message { event, talk: (wiring.agent, said.chat), state, tries: 0 });
-        if engages { Word::Engaged } else { Word::Kept }
     }
 
     /// The operator makes somebody known to an agent: what waited for that goes on.
@@ -174,7 +255,7 @@ impl House {
         self.known.insert((agent, who));
         let keys: Vec<_> = self.asked.keys().copied().filter(|(_, asked)| *asked == who).collect();
         for key in keys {
-            self.let_go(key, &BTreeSet::from([agent]));
+            self.let_go(key, &BTreeSet::from([agent]), &BTreeSet::new());
         }
     }
 
@@ -184,7 +265,7 @@ impl House {
 
     /// The oldest thing that somebody is asked about, as chat and person.
     pub(super) fn oldest_asked(&self) -> Option<(usize, usize)> {
-        self.asked.iter().min_by_key(|(_, asked)| asked.held.first().map(|(event, _)| *event)).map(|(key, _)| *key)
+        self.asked.iter().min_by_key(|(_, asked)| asked.held.first().map(|held| held.event)).map(|(key, _)| *key)
     }
 
     pub(super) fn asked(&self) -> usize {
@@ -196,33 +277,55 @@ impl House {
         self.asked.values().map(|asked| asked.held.len()).sum()
     }
 
-    pub(super) fn decide(&mut self, key: (usize, usize), yes: bool) {
-        if !yes {
-            self.asked.remove(&key);
-            return;
-        }
+    /// Somebody decides: one of these people, or the operator. Whoever has authority over none of the agents decides
+    /// nothing, and whoever has it over some lets in to these. Whether anything was decided.
+    pub(super) fn decide(&mut self, key: (usize, usize), by: Option<usize>, yes: bool) -> bool {
         let agents = self.asked[&key].agents.clone();
-        self.known.extend(agents.iter().map(|agent| (*agent, key.1)));
-        self.let_go(key, &agents);
+        let may = |agent: &&str| by.is_none_or(|who| administers(who, agent));
+        let (go, others): (BTreeSet<_>, BTreeSet<_>) = agents.into_iter().partition(may);
+        if go.is_empty() {
+            return false;
+        }
+        if yes {
+            self.known.extend(go.iter().map(|agent| (*agent, key.1)));
+            self.let_go(key, &go, &others);
+        } else {
+            self.drop_all(key, "rejected");
+        }
+        true
     }
 
-    /// What waited for these agents is heard by them, in order; what still waits for others goes on waiting.
-    fn let_go(&mut self, key: (usize, usize), agents: &BTreeSet<&'static str>) {
+    fn drop_all(&mut self, key: (usize, usize), why: &'static str) {
+        for held in self.asked.remove(&key).into_iter().flat_map(|asked| asked.held) {
+            self.refuse((only(&held.agents), why));
+        }
+    }
+
+    /// What waited for these agents is heard by them, in order, and never by the others; what still waits for somebody
+    /// else goes on waiting.
+    fn let_go(&mut self, key: (usize, usize), go: &BTreeSet<&'static str>, others: &BTreeSet<&'static str>) {
         let Some(mut asked) = self.asked.remove(&key) else { return };
         let mut rest = Vec::new();
-        for (event, mut waiting) in asked.held {
-            for wiring in CHATS[key.0].wirings.iter().filter(|wiring| agents.contains(wiring.agent)) {
-                if waiting.remove(wiring.agent) {
-                    self.hear(event, wiring);
+        for mut held in asked.held {
+            let hear = CHATS[key.0].wirings.iter().filter(|wiring| go.contains(wiring.agent));
+            let hear: Vec<_> = hear.filter(|wiring| held.agents.remove(wiring.agent)).collect();
+            let words: BTreeMap<_, _> =
+                hear.into_iter().map(|wiring| (wiring.agent, self.hear(held.event, wiring))).collect();
+            if !words.is_empty() {
+                self.conclude(&words);
+            }
+            for agent in others {
+                if held.agents.remove(agent) {
+                    self.refuse((Some(*agent), "rejected"));
                 }
             }
-            if !waiting.is_empty() {
-                rest.push((event, waiting));
+            if !held.agents.is_empty() {
+                rest.push(held);
             }
         }
+        asked.agents.retain(|agent| !go.contains(agent));
         if !rest.is_empty() {
             asked.held = rest;
-            asked.agents.retain(|agent| !agents.contains(agent));
             self.asked.insert(key, asked);
         }
     }
@@ -230,43 +333,104 @@ impl House {
     /// Time passes, and somebody looks at what is due.
     pub(super) fn pass(&mut self, length: u64) {
         self.now += length;
+        let late: Vec<_> =
+            self.asked.iter().filter(|(_, asked)| asked.until <= self.now).map(|(key, _)| *key).collect();
+        for key in late {
+            self.drop_all(key, "approval_expired");
+        }
         for at in 0..self.messages.len() {
-            if matches!(self.messages[at].state, State::Claimed(since) if self.now - since > STUCK) {
-                self.give_back(at);
+            if matches!(self.messages[at].state, State::Claimed { since, moved: false } if self.now - since > STUCK) {
+                self.give_back(&[at]);
             }
         }
-        self.asked.retain(|_, asked| asked.until > self.now);
+        talks().into_iter().for_each(|talk| self.wake(talk));
+    }
+
+    /// The daemon starts again, and agents live on: nobody waits out a backoff, and ages count anew.
+    pub(super) fn restart(&mut self) {
+        for message in &mut self.messages {
+            match &mut message.state {
+                State::Claimed { since, .. } => *since = self.now,
+                State::Waits(until) => *until = self.now.min(*until),
+                _ => {}
+            }
+        }
+        talks().into_iter().for_each(|talk| self.wake(talk));
+    }
+
+    /// An agent gets what it has to do, and the newest of what only goes along; what is older never will.
+    fn wake(&mut self, talk: Talk) {
+        if self.offered(talk).is_empty() {
+            return;
+        }
+        let context = self.context(talk);
+        for at in &context[..context.len().saturating_sub(2)] {
+            self.messages[*at].state = State::Capped;
+        }
+    }
+
+    fn of(&self, talk: Talk, is: impl Fn(State) -> bool) -> Vec<usize> {
+        let fits = |at: &usize| self.messages[*at].talk == talk && is(self.messages[*at].state);
+        (0..self.messages.len()).filter(fits).collect()
+    }
+
+    fn context(&self, talk: Talk) -> Vec<usize> {
+        self.of(talk, |state| state == State::Context)
     }
 
     /// Messages of a conversation that its agent may begin with, oldest first.
     pub(super) fn offered(&self, talk: Talk) -> Vec<usize> {
-        let is = |message: &Message| {
-            message.talk == talk && matches!(message.state, State::Waits(until) if until <= self.now)
-        };
-        (0..self.messages.len()).filter(|at| is(&self.messages[*at])).collect()
+        self.of(talk, |state| matches!(state, State::Waits(until) if until <= self.now))
     }
 
     pub(super) fn claimed(&self, talk: Talk) -> Option<usize> {
-        let is = |message: &Message| message.talk == talk && matches!(message.state, State::Claimed(_));
-        (0..self.messages.len()).find(|at| is(&self.messages[*at]))
+        self.of(talk, |state| matches!(state, State::Claimed { .. })).first().copied()
+    }
+
+    /// What a turn over a message may take in besides it: all else that is there for its agent.
+    pub(super) fn beside(&self, at: usize) -> Vec<usize> {
+        let talk = self.messages[at].talk;
+        [self.offered(talk), self.context(talk)].concat()
     }
 
     pub(super) fn claim(&mut self, at: usize) {
-        self.messages[at].state = State::Claimed(self.now);
+        self.messages[at].state = State::Claimed { since: self.now, moved: false };
     }
 
-    pub(super) fn end(&mut self, at: usize, well: bool) {
-        self.messages[at].state = if well { State::Done } else { State::Failed };
+    /// Whoever works on a message says something: nobody takes it for stuck any more.
+    pub(super) fn get_on(&mut self, at: usize) {
+        let State::Claimed { moved, .. } = &mut self.messages[at].state else { panic!("{at} is worked on") };
+        *moved = true;
     }
 
-    /// Nobody works on a message any more: it is tried again after 5, 10, 20, 40 and 80 seconds, and then given up.
-    pub(super) fn give_back(&mut self, at: usize) {
-        let message = &mut self.messages[at];
-        if message.tries == 5 {
-            message.state = State::Failed;
-            return;
+    pub(super) fn end(&mut self, those: &[usize], well: bool) {
+        for at in those {
+            self.messages[*at].state = if well { State::Done } else { State::Failed };
         }
-        message.state = State::Waits(self.now + 5 * SECOND * (1 << message.tries));
-        message.tries += 1;
     }
+
+    /// Nobody works on these messages of a turn any more: they are tried again together, after 5, 10, 20, 40 and 80 seconds
+    /// by how often that was done with one of them, and then given up. What only went along goes along again.
+    pub(super) fn give_back(&mut self, those: &[usize]) {
+        let triggers = |at: &&usize| self.messages[**at].state != State::Context;
+        let turn: Vec<usize> = those.iter().filter(triggers).copied().collect();
+        let tries = turn.iter().map(|at| self.messages[*at].tries).filter(|tries| *tries < 5).max().unwrap_or(0);
+        for at in turn {
+            let message = &mut self.messages[at];
+            if message.tries == 5 {
+                message.state = State::Failed;
+                continue;
+            }
+            message.state = State::Waits(self.now + 5 * SECOND * (1 << tries));
+            message.tries += 1;
+        }
+        if let Some(at) = those.first() {
+            self.wake(self.messages[*at].talk);
+        }
+    }
+}
+
+/// The only one of them, if there is only one.
+fn only(agents: &BTreeSet<&'static str>) -> Option<&'static str> {
+    if agents.len() == 1 { agents.first().copied() } else { None }
 }
