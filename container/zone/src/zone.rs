@@ -210,7 +210,8 @@ fn offset(text: &str) -> Option<FixedOffset> {
         (a.is_ascii_digit() && b.is_ascii_digit()).then(|| i32::from(a - b'0') * 10 + i32::from(b - b'0'))
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    (hours < 24 && minutes < 60).then(|| FixedOffset::east_opt(sign * (hours * 60 + minutes) * 60)).flatten()
+    // An offset of a day or more is none.
+    if minutes < 60 { FixedOffset::east_opt(sign * (hours * 60 + minutes) * 60) } else { None }
 }
 
 /// As much of a text as a message can bear.
@@ -270,6 +271,7 @@ mod tests {
             "Z",
             "+24:00",
             "+02:60",
+            "+0:",
             "+2",
             "+2:00",
             "02:00",
@@ -286,6 +288,10 @@ mod tests {
         ] {
             let error = Zone::parse(text).unwrap_err();
             assert!(error.to_string().contains("is no time zone; write"), "{error}");
+        }
+        for (length, shown) in [(60, "x`"), (61, "x…`")] {
+            let error = Zone::parse(&"x".repeat(length)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{}{shown} is no time zone", "x".repeat(59))), "{error}");
         }
     }
 
