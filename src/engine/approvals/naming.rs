@@ -162,6 +162,8 @@ mod tests {
     #[test]
     fn names_are_one_short_line() {
         assert_eq!(decide_name("  Research Bot \n"), Ok("Research Bot".to_owned()));
+        let longest = "x".repeat(NAME_MAX);
+        assert_eq!(decide_name(&format!("{longest} ")), Ok(longest));
         for text in ["", "   ", "\u{200b}\u{202e}", "/clear", "two\nlines", &"x".repeat(65)] {
             assert!(decide_name(text).is_err(), "{text:?}");
         }
