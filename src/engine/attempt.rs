@@ -193,3 +193,90 @@ fn delivery(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: Outbound) ->
         files: outbound.files,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::notice;
+    use crate::engine::scene::{Scene, place};
+    use crate::model::address::Address;
+    use crate::model::delivery::DeliveryResult;
+
+    /// What became of a message that was to be withdrawn, of two in a lane, and whether that could be done.
+    #[test]
+    fn only_what_surely_nobody_has_seen_is_withdrawn() {
+        let retry = || DeliveryResult::Retry("502".to_owned());
+        let uncertain = || DeliveryResult::Uncertain("no answer".to_owned());
+        for (number, heard, which, done, attempts) in [
+            (1, vec![], 0, false, [1, 0]),
+            // What is before it stays as it is.
+            (2, vec![], 1, true, [1, 0]),
+            (3, vec![retry()], 1, true, [1, 0]),
+            // What is behind it goes on.
+            (4, vec![retry()], 0, true, [1, 1]),
+            (5, vec![uncertain()], 0, false, [2, 0]),
+            (6, vec![uncertain(), retry()], 0, false, [2, 0]),
+        ] {
+            let scene = Scene::new();
+            scene.done(|cx, txn, after| {
+                let (channel, platform_id) = place("C");
+                let to = Address { channel, platform_id, thread: None };
+                let mut say = |text: &str| notice::say_to(cx, txn, (to.clone(), None), text.into(), &mut after.effects);
+                let ids = [say("first")?, say("second")?];
+                for result in heard {
+                    deliver::delivered(cx, txn, ids[0], result)?;
+                }
+                let withdrawn = withdraw(cx, txn, ids[which], &mut after.effects)?;
+                assert_eq!(withdrawn, done, "case {number}");
+                for (index, (id, attempts)) in ids.into_iter().zip(attempts).enumerate() {
+                    let row = cx.db.outbound.require(txn, &id)?;
+                    let gone = matches!(row.state, OutState::Abandoned { .. });
+                    assert_eq!((gone, row.attempts), (done && index == which, attempts), "case {number}, {index}");
+                }
+                Ok(Ok(Vec::new()))
+            });
+        }
+    }
+
+    /// What an edit of an agent, one of Hearth and a reaction ask of the channel, by what became of what they are about.
+    #[test]
+    fn what_cannot_be_changed_is_said_anew_by_hearth_only() {
+        let id = || place("m7").1;
+        let (never, unnamed) = ("was never delivered", "gave no id");
+        for (heard, problem) in [
+            (Some(DeliveryResult::Delivered { platform_message: Some(id()) }), None),
+            (Some(DeliveryResult::Delivered { platform_message: None }), Some(unnamed)),
+            (Some(DeliveryResult::Rejected("gone".to_owned())), Some(never)),
+            (None, Some(never)),
+        ] {
+            let scene = Scene::new();
+            scene.done(|cx, txn, after| {
+                let (channel, platform_id) = place("C");
+                let to = Address { channel, platform_id, thread: None };
+                let ours = notice::say_to(cx, txn, (to, None), "first".to_owned(), &mut after.effects)?;
+                if let Some(result) = heard {
+                    deliver::delivered(cx, txn, ours, result)?;
+                }
+                let first = cx.db.outbound.require(txn, &ours)?;
+                let (session, wire_id) = (crate::model::id::SessionId::new(1), "w".to_owned());
+                let agent = Author::Agent { session, incarnation: 1, wire_id, number: 1 };
+                for (author, act, done, otherwise) in [
+                    (agent.clone(), Act::Edit(Said::Ours(ours)), DeliveryAct::Edit(id()), None),
+                    (Author::Hearth, Act::Edit(Said::Ours(ours)), DeliveryAct::Edit(id()), Some(DeliveryAct::Say)),
+                    (agent, Act::React(Said::Ours(ours)), DeliveryAct::React(id()), None),
+                    (Author::Hearth, Act::React(Said::Ours(ours)), DeliveryAct::React(id()), None),
+                ] {
+                    let found = resolve(cx, txn, &Outbound { author, act, ..first.clone() })?;
+                    match problem {
+                        None => assert_eq!(found, Ok(done)),
+                        Some(words) => match otherwise {
+                            Some(instead) => assert_eq!(found, Ok(instead)),
+                            None => assert!(found.as_ref().is_err_and(|why| why.contains(words)), "{found:?}"),
+                        },
+                    }
+                }
+                Ok(Ok(Vec::new()))
+            });
+        }
+    }
+}

@@ -43,5 +43,7 @@ mod tests {
         assert!(a != b && b != c && a != c);
         assert_eq!(numbers(7), [a, b, c]);
         assert_ne!(numbers(8)[0], a);
+        let entropy = Entropy::of(7);
+        assert_eq!((0..100).fold(0, |seen, _| seen | entropy.nonce()), u64::MAX, "all bits are drawn");
     }
 }

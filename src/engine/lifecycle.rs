@@ -266,7 +266,27 @@ pub(super) fn describe(exit: &Exit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::incarnation::SpecDigest;
+    use crate::model::incarnation::{SpecDigest, ToolUse};
+
+    const NOW: Awake = Awake::new(2, 60_000);
+
+    fn running() -> Incarnation {
+        Incarnation {
+            phase: Phase::Running,
+            launched: Awake::new(2, 0),
+            started: crate::model::Timestamp::from_millis(0),
+            adopted: None,
+            beat: NOW,
+            progress: NOW,
+            tool: None,
+            tool_since: None,
+            stopped_for: None,
+            claimed: true,
+            outdated: None,
+            digest: SpecDigest::new(0),
+            stderr_tail: String::new(),
+        }
+    }
 
     /// Waits and tries of the peer: 5, 10, 20, 40, 80 s, then failed.
     #[test]
@@ -280,22 +300,7 @@ mod tests {
 
     #[test]
     fn only_the_agents_own_failures_count() {
-        let now = Awake::new(2, 60_000);
-        let base = Incarnation {
-            phase: Phase::Running,
-            launched: Awake::new(2, 0),
-            started: crate::model::Timestamp::from_millis(0),
-            adopted: None,
-            beat: now,
-            progress: now,
-            tool: None,
-            tool_since: None,
-            stopped_for: None,
-            claimed: true,
-            outdated: None,
-            digest: SpecDigest::new(0),
-            stderr_tail: String::new(),
-        };
+        let (now, base) = (NOW, running());
         let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };
         let unclaimed = Incarnation { claimed: false, ..base.clone() };
         let earlier = Incarnation { launched: Awake::new(1, 9_000), ..base.clone() };
@@ -316,6 +321,26 @@ mod tests {
             (stopped(StopReason::MadeRoom), Exit::Signal(15), Loss::Ours),
         ] {
             assert_eq!(decide_loss(&incarnation, &exit, now), loss, "{incarnation:?} {exit:?}");
+        }
+    }
+
+    #[test]
+    fn ends_are_told_in_words() {
+        let tool = |since| Incarnation {
+            tool: Some(ToolUse { name: "Bash".into(), timeout: None }),
+            tool_since: Some(since),
+            ..running()
+        };
+        let stopped = |why| Incarnation { stopped_for: Some(why), ..running() };
+        for (incarnation, words) in [
+            (running(), "signal 9"),
+            (stopped(StopReason::MadeRoom), "signal 9"),
+            (stopped(StopReason::ClaimStuck), "nothing happened after it took the message, so it was ended"),
+            (stopped(StopReason::Ceiling), "nothing happened for too long, so it was ended"),
+            (stopped(StopReason::Silent), "its runner fell silent, so it was ended"),
+            (tool(Awake::new(2, 30_000)), "signal 9 (it was running the tool Bash for 30 s)"),
+        ] {
+            assert_eq!(describe_end(&incarnation, &Exit::Signal(9), NOW), words);
         }
     }
 }

@@ -61,3 +61,34 @@ fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDi
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::entity::{Network, Trust};
+
+    #[test]
+    fn what_only_a_start_can_change_counts_and_nothing_else() {
+        let plain = AgentSettings::named("A".to_owned());
+        let image = Settings { image: Some("other".to_owned()), ..Settings::default() };
+        let zone = Settings { timezone: Some("Europe/Berlin".to_owned()), ..Settings::default() };
+        let here = AgentSettings { timezone: zone.timezone.clone(), ..plain.clone() };
+        let first = AgentSettings { model: Some("a".to_owned()), ..plain.clone() };
+        let second = AgentSettings { model: Some("b".to_owned()), ..plain.clone() };
+        let none = Settings::default();
+        for (number, before, after, expected) in [
+            (1, (&plain, &none), (&plain, &none), false),
+            (2, (&plain, &none), (&AgentSettings { name: "B".to_owned(), ..plain.clone() }, &none), false),
+            (3, (&plain, &none), (&AgentSettings { max_parallel: 9, ..plain.clone() }, &none), false),
+            (4, (&first, &none), (&second, &none), true),
+            (5, (&plain, &none), (&AgentSettings { trust: Trust::Main, ..plain.clone() }, &none), true),
+            (6, (&plain, &none), (&AgentSettings { network: Network::None, ..plain.clone() }, &none), true),
+            (7, (&plain, &none), (&plain, &image), true),
+            (8, (&plain, &none), (&plain, &zone), true),
+            // What an agent has of its own and what it has of the installation are the same to it.
+            (9, (&here, &none), (&plain, &zone), false),
+        ] {
+            assert_eq!(differ(before, after), expected, "case {number}");
+        }
+    }
+}

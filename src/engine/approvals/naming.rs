@@ -142,6 +142,10 @@ fn decide_folder(name: &str, taken: impl Fn(&str) -> bool) -> Option<Folder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::address::{ChannelName, ForeignId};
+    use crate::model::approval::Matters;
+    use crate::model::id::ChatId;
+    use crate::model::time::Timestamp;
 
     #[test]
     fn folders_are_named_after_the_agent() {
@@ -162,8 +166,47 @@ mod tests {
     #[test]
     fn names_are_one_short_line() {
         assert_eq!(decide_name("  Research Bot \n"), Ok("Research Bot".to_owned()));
+        let longest = "x".repeat(NAME_MAX);
+        assert_eq!(decide_name(&format!("{longest} ")), Ok(longest));
         for text in ["", "   ", "\u{200b}\u{202e}", "/clear", "two\nlines", &"x".repeat(65)] {
             assert!(decide_name(text).is_err(), "{text:?}");
+        }
+    }
+
+    /// A name is taken from whom it is asked of, and in the chat where it is asked for, whatever the thread.
+    #[test]
+    fn a_name_is_owed_by_one_person_in_one_chat() {
+        let person = |id| UserId::parse(id).unwrap();
+        let place = |channel, chat, thread: Option<&str>| Address {
+            channel: ChannelName::new(channel).unwrap(),
+            platform_id: ForeignId::new("chat", chat).unwrap(),
+            thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
+        };
+        let at = Timestamp::from_millis(0);
+        let naming = ApprovalState::Naming { by: person("net:ann"), at: place("net", "C", None), until: at };
+        let matter = || Matters::Sender { chat: ChatId::new(1), sender: person("net:eve"), name: None, agents: vec![] };
+        let asked = |state| Approval {
+            about: matter(),
+            state,
+            approver: None,
+            nonce: 1,
+            options: vec![],
+            card: None,
+            due: at,
+            expires: at,
+            created: at,
+        };
+        let (naming, pending) = (asked(naming), asked(ApprovalState::Pending));
+        for (id, owes) in [("net:ann", true), ("net:bob", false), ("other:ann", false)] {
+            assert_eq!((is_owed_by(&naming, &person(id)), is_owed_by(&pending, &person(id))), (owes, false), "{id}");
+        }
+        for (there, owed) in [
+            (place("net", "C", None), true),
+            (place("net", "C", Some("T")), true),
+            (place("net", "D", None), false),
+            (place("other", "C", None), false),
+        ] {
+            assert_eq!((is_owed_at(&naming, &there), is_owed_at(&pending, &there)), (owed, false), "{there:?}");
         }
     }
 }

@@ -254,5 +254,8 @@ mod tests {
         assert_eq!(person(Some(&id), Some("Ann")), "“Ann” (telegram:s1)");
         assert_eq!(person(Some(&id), None), "telegram:s1");
         assert_eq!(person(None, None), "Somebody");
+        // Half of a long identity may be another one's.
+        let long = format!("telegram:{}", "1".repeat(2 * NAME_MAX - "telegram:".len()));
+        assert_eq!(person(Some(&UserId::parse(&long).unwrap()), None), long);
     }
 }

@@ -106,15 +106,27 @@ fn free_folder(cx: &Cx<'_>, txn: &Write<'_>, local: &str) -> Result<Option<Folde
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::entity::{Access, ExtraMount, Network};
+    use crate::model::entity::{Access, ExtraMount, McpServer, Network};
 
     #[test]
-    fn what_the_maker_was_shown_is_not_passed_on() {
+    fn what_the_maker_may_do_is_not_passed_on() {
         let access = Access::ReadWrite;
-        let mounts = vec![ExtraMount { host_path: "~/projects".into(), container_path: None, access }];
-        let maker = AgentSettings { mounts, network: Network::None, ..AgentSettings::named("Maker".into()) };
-        let child = decide_settings(maker, "Child", None);
-        assert_eq!((child.mounts, child.network), (Vec::new(), Network::None));
+        let server = McpServer { name: "s".into(), command: "/bin/s".into(), args: Vec::new(), env: Vec::new() };
+        let limited = AgentSettings { network: Network::None, max_parallel: 1, ..AgentSettings::named("Maker".into()) };
+        let maker = AgentSettings {
+            trust: Trust::Main,
+            unconfined: true,
+            packages: Packages { apt: vec!["curl".into()], npm: vec!["left".into()] },
+            mcp_servers: vec![server],
+            mounts: vec![ExtraMount { host_path: "~/projects".into(), container_path: None, access }],
+            instructions: Some("Be the owner's.".into()),
+            ..limited.clone()
+        };
+        for instructions in [None, Some("Count.")] {
+            let words = instructions.map(str::to_owned);
+            let child = AgentSettings { name: "Child".into(), instructions: words, ..limited.clone() };
+            assert_eq!(decide_settings(maker.clone(), "Child", instructions), child);
+        }
     }
 
     #[test]

@@ -196,15 +196,15 @@ fn decide(task: &Task, Passed { newest, before }: Passed, now: Timestamp) -> Pla
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::model::task::{Recurrence, TaskOrigin};
 
-    fn at(minute: i64) -> Timestamp {
+    pub(in super::super) fn at(minute: i64) -> Timestamp {
         Timestamp::from_millis(minute * 60_000)
     }
 
-    fn task(missed: Missed, overlap: Overlap, running: bool, queued: Option<i64>) -> Task {
+    pub(in super::super) fn task(missed: Missed, overlap: Overlap, running: bool, queued: Option<i64>) -> Task {
         Task {
             agent: AgentId::new(1),
             home: TaskHome::Maintenance,
@@ -238,6 +238,7 @@ mod tests {
             ((RunOnce, Refuse, false, None, vec![10], None, 10), (vec![10], None, vec![])),
             ((RunOnce, Refuse, false, None, vec![30], Some((10, 20)), 39), (vec![30], None, vec![(10, 20, WasMissed)])),
             ((Skip, Refuse, false, None, vec![10], None, 14), (vec![10], None, vec![])),
+            ((Skip, Refuse, false, None, vec![10], None, 15), (vec![10], None, vec![])),
             ((Skip, Refuse, false, None, vec![10], None, 16), (vec![], None, vec![(10, 10, WasMissed)])),
             (
                 (Skip, Refuse, false, None, vec![30], Some((10, 20)), 39),

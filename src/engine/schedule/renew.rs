@@ -128,3 +128,44 @@ fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
         Recurrence::Cron(_) | Recurrence::Every(_) => Some(Anew { anchor, first: None, after: now }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::schedule::fire::tests::{at, task};
+    use crate::model::task::{Missed, Overlap, TaskState};
+
+    /// In minutes: a grid of ten, where it begins, when the task was made and changed, its next slot, and now.
+    #[test]
+    fn only_what_is_still_to_come_is_found_anew() {
+        let every = || Recurrence::Every(Millis::minutes(10));
+        let cron = || Recurrence::Cron("* * * * *".to_owned());
+        let from = |anchor, first: Option<i64>, after| {
+            Some(Anew { anchor: at(anchor), first: first.map(at), after: at(after) })
+        };
+        for (number, recurrence, (anchor, created, changed), next, now, expected) in [
+            (1, every(), (0, 0, 0), Some(20), 19, from(0, None, 19)),
+            (2, every(), (0, 0, 0), Some(20), 20, None),
+            (3, every(), (0, 0, 0), Some(20), 21, None),
+            (4, every(), (0, 0, 0), None, 5, None),
+            (5, Recurrence::Once, (20, 0, 0), Some(20), 5, None),
+            // What begins at an instant that somebody asked for begins there again, unless that is what comes next.
+            (6, every(), (33, 0, 5), Some(33), 10, None),
+            (7, every(), (33, 0, 5), Some(43), 10, from(33, Some(33), 33)),
+            (8, cron(), (33, 0, 5), Some(43), 10, from(33, Some(33), 33)),
+            (9, every(), (33, 0, 5), Some(43), 33, from(33, None, 33)),
+            // Nobody asked for the beginning of these.
+            (10, every(), (33, 33, 40), Some(43), 10, from(3, None, 10)),
+            (11, every(), (33, 0, 33), Some(43), 10, from(3, None, 10)),
+            (12, every(), (33, 33, 33), Some(43), 33, from(33, None, 33)),
+            (13, cron(), (33, 33, 33), Some(43), 10, from(33, None, 10)),
+        ] {
+            let (anchor, created, changed) = (at(anchor), at(created), at(changed));
+            let base = task(Missed::RunOnce, Overlap::Refuse, false, None);
+            let task = Task { recurrence, anchor, created, changed, next: next.map(at), ..base };
+            assert_eq!(decide(&task, at(now)), expected, "case {number}");
+            let over = Task { state: TaskState::Cancelled, ..task };
+            assert_eq!(decide(&over, at(now)), None, "case {number}, cancelled");
+        }
+    }
+}

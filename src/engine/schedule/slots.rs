@@ -167,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_counted_up_to_a_bound() {
+        let first = at("2026-01-01T00:01:00Z");
+        for (later, counted) in [(COUNTED_MAX - 1, true), (COUNTED_MAX, true), (COUNTED_MAX + 1, false)] {
+            let now = first.plus(Millis::minutes(later.into()));
+            let passed = every(1).passed(first, now, 1);
+            let last = now.minus(Millis::minutes(1));
+            assert_eq!(passed.newest, [now]);
+            assert_eq!(passed.before, Some(Run { first, last, count: counted.then_some(later) }));
+        }
+    }
+
+    #[test]
     fn what_comes_once_has_one_slot() {
         let series = Series::new(&Recurrence::Once, at("2026-01-01T00:00:00Z"), &Zone::utc());
         let first = at("2026-01-01T00:00:00Z");

@@ -134,6 +134,9 @@ fn texts_have_an_end_and_no_nul() {
         let (prompt, script) = (text.clone(), Some(text.clone()));
         assert_eq!(add(&scene, NewTask { prompt, ..new(None, Some("1h")) }).is_ok(), good, "{}", text.len());
         assert_eq!(add(&scene, NewTask { script, ..new(None, Some("1h")) }).is_ok(), good, "{}", text.len());
+        let set = |change| tell(&scene, TaskCommand::Set(T, Box::new(change))).is_ok();
+        assert_eq!(set(TaskChange { prompt: Some(text.clone()), ..TaskChange::default() }), good, "{}", text.len());
+        assert_eq!(set(TaskChange { script: Some(Some(text.clone())), ..TaskChange::default() }), good);
     }
 }
 
@@ -269,6 +272,9 @@ fn what_is_changed_is_changed_and_nothing_else() {
     let changed = set(TaskChange { prompt: Some("New".to_owned()), ..TaskChange::default() }).unwrap();
     assert_eq!((changed.prompt.as_str(), changed.script.as_deref()), ("New", Some("true")));
     assert_eq!(shown(changed.next), "2026-01-15T14:00:00.000Z");
+    let (missed, overlap) = (Some(Missed::Skip), Some(Overlap::Queue));
+    let rules = set(TaskChange { missed, overlap, ..TaskChange::default() }).unwrap();
+    assert_eq!((Some(rules.missed), Some(rules.overlap), rules.next), (missed, overlap, changed.next));
     let other = set(TaskChange { recurrence: Some(Some("0 10 * * *".to_owned())), ..TaskChange::default() }).unwrap();
     assert_eq!(shown(other.next), "2026-01-15T15:00:00.000Z");
     let last = set(TaskChange { recurrence: Some(None), script: Some(None), ..TaskChange::default() }).unwrap();
@@ -326,6 +332,27 @@ fn what_was_skipped_stays_so_up_to_now_whatever_the_recurrence_is_now() {
     assert!(last_of_old <= until && until <= at("2026-01-17T00:01:00Z"), "{until}");
     assert_eq!(count, None);
     assert_eq!(shown(task(&scene).next), "2026-01-17T14:00:00.000Z");
+}
+
+/// Slots that were skipped at a stretch, by a clock that was ahead: only what is still to come is given back, and what had
+/// passed altogether keeps its count.
+#[test]
+fn a_stretch_of_skipped_slots_is_cut_where_now_is() {
+    for (back, until, count) in [
+        ("2026-01-15T12:59:59Z", "2026-01-15T13:00:00.000Z", None),
+        ("2026-01-15T16:19:59Z", "2026-01-15T16:20:00.000Z", None),
+        ("2026-01-15T18:59:59Z", "2026-01-15T19:00:00.000Z", Some(7)),
+        ("2026-01-15T19:29:59Z", "2026-01-15T19:00:00.000Z", Some(7)),
+    ] {
+        let scene = scene();
+        add(&scene, new(None, Some("0 * * * *"))).unwrap();
+        done(&scene, sweep(&scene, "2026-01-15T20:00:00Z").running.unwrap());
+        set_clock(&scene, back);
+        let (first, outcome) = fires(&scene).swap_remove(0);
+        let FireOutcome::Skipped { until: found, count: counted, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!((first.as_str(), shown(Some(found)).as_str()), ("2026-01-15T13:00:00.000Z", until), "{back}");
+        assert_eq!(counted, count, "{back}");
+    }
 }
 
 /// The grid of an interval has slots before its beginning too, where the clock was ahead when it was made: however often
@@ -415,6 +442,40 @@ fn a_task_can_be_run_by_hand_and_goes_with_its_agent() {
     scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects));
     let gone = task(&scene);
     assert_eq!((gone.state, gone.next), (TaskState::Cancelled, None));
+}
+
+#[test]
+fn a_slot_that_waits_goes_with_its_agent() {
+    let scene = scene();
+    add(&scene, NewTask { overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) }).unwrap();
+    sweep(&scene, "2026-01-15T13:00:00Z");
+    let waiting = sweep(&scene, "2026-01-15T14:00:00Z");
+    assert!(waiting.queued.is_some());
+    scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects));
+    let gone = task(&scene);
+    assert_eq!((gone.state, gone.next, gone.queued), (TaskState::Cancelled, None, None));
+    assert!(gone.changed > waiting.changed);
+}
+
+/// What runs is kept however old it is, and so is what was noted late.
+#[test]
+fn records_are_forgotten_by_when_they_were_made() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 * * * *"))).unwrap();
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    sweep(&scene, "2026-01-15T20:00:00Z");
+    let forget = |end, most| {
+        let (mut all, mut count) = (false, 0);
+        scene.done(|cx, txn, _| {
+            all = forget_fires(cx, txn, (T, at(end)), (most, &mut count))?;
+            Ok(Ok(Vec::new()))
+        });
+        (all, count, fires(&scene).len())
+    };
+    assert_eq!(forget("2026-01-15T19:30:00Z", 2), (true, 0, 3));
+    done(&scene, running);
+    assert_eq!(forget("2026-01-15T21:00:00Z", 2), (false, 2, 1));
+    assert_eq!(forget("2026-01-15T21:00:00Z", 2), (true, 1, 0));
 }
 
 #[test]
