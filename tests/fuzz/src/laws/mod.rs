@@ -26,7 +26,6 @@ pub const LAWS: &[(&str, Law)] = &[
     ("records", store::records),
     ("keys", store::keys),
     ("lines", store::lines),
-    ("pages", store::pages),
     ("config", words::config),
     ("cron", words::cron),
     ("times", words::times),

@@ -49,29 +49,6 @@ pub fn keys(bytes: &[u8]) {
 /// Bytes of an envelope before the body.
 const ENVELOPE: usize = 7;
 
-/// A store of several pages, each of four kilobytes.
-const STORE: &[u8] = include_bytes!("../../../fixtures/store/format-1.mdb");
-
-/// Four bytes for each byte of a store's file that is different: its page, its place in it, how it differs. The file is
-/// refused, or it can be read from end to end: in any case the process goes on, which LMDB alone does not promise.
-pub fn pages(bytes: &[u8]) {
-    let mut file = STORE.to_vec();
-    for change in bytes.chunks_exact(4) {
-        let page = usize::from(change[0]) % (file.len() / 4096);
-        let place = usize::from(u16::from_be_bytes([change[1], change[2]])) % 4096;
-        file[page * 4096 + place] ^= change[3];
-    }
-    let dir = directory();
-    let store = dir.path().join("store");
-    std::fs::create_dir(&store).expect("a directory can be made");
-    std::fs::write(store.join("data.mdb"), file).expect("a file can be written");
-    let Ok(reader) = Reader::open(dir.path()) else { return };
-    // Rows may be damaged, and each says so.
-    let found = reader.read(|tables: &Tables, txn| check(tables, txn));
-    let lines = export(&reader, &mut std::io::sink(), &Unwatched);
-    std::hint::black_box((found.is_ok(), lines.is_ok()));
-}
-
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
