@@ -1,6 +1,6 @@
 //! The simulator of `tests/sim`, for a few days: every run that it ever found something with, and some more.
 
-use crate::days::attempt::attempt;
+use crate::days::attempt::{Failure, attempt};
 use crate::days::plan::Plan;
 
 const SEEDS: &str = include_str!("../sim/seeds.txt");
@@ -10,7 +10,8 @@ fn every_kept_run_is_accounted_for() {
     for line in SEEDS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
         let plan = Plan::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         if let Err(failure) = attempt(&plan) {
-            panic!("{plan}, step {}: {}\nafter\n{}", failure.step, failure.what, failure.trail);
+            let Failure { step, what, place, trail } = failure;
+            panic!("{plan}, step {step}: {what} {place:?}\nafter\n{trail}");
         }
     }
 }

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use days::attempt::{Failure, attempt};
+use days::attempt::{Failure, PLACE, attempt};
 use days::plan::Plan;
 
 /// Days of one life.
@@ -60,7 +60,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    std::panic::set_hook(Box::new(|_| {})); // what happened is told once, with its seed
+    // What happened is told once, with its seed.
+    std::panic::set_hook(Box::new(|panic| PLACE.set(panic.location().map(ToString::to_string))));
     let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
     for plan in plans(&arguments) {
         match attempt(&plan) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hearth::model::agent::{McpServer, Packages};
 use hearth::model::card::CardOption;
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::{Exit, Phase};
@@ -104,15 +105,28 @@ impl Sim {
     /// What an agent asks of Hearth.
     fn wish(&mut self, words: Said) -> Said {
         let option = |word: &str| CardOption { label: word.into(), chosen: word.into(), value: word.into() };
-        let request = match self.chance.next(5) {
-            0 | 1 => Request::Question(NewQuestion {
+        let before = words.number.saturating_sub(2 + 2 * self.chance.next(3));
+        let request = match self.chance.next(9) {
+            0 => return Said { wish: Wish::Edit(before), ..words },
+            1 => return Said { wish: Wish::React(before), ..words },
+            2 | 3 => Request::Question(NewQuestion {
                 title: "Deploy?".into(),
                 body: "To production".into(),
                 options: vec![option("yes"), option("no")],
                 timeout: Millis::seconds(60 + self.chance.next(3_600)),
             }),
-            2 => Request::CreateAgent { name: format!("Made {}", self.chance.next(4)), instructions: None },
-            3 => Request::Tasks(TaskRequest::List(None)),
+            4 => Request::CreateAgent { name: format!("Made {}", self.chance.next(4)), instructions: None },
+            5 => Request::Tasks(TaskRequest::List(None)),
+            6 => Request::AddMcpServer(McpServer {
+                name: format!("server-{}", self.chance.next(3)),
+                command: "server".into(),
+                args: vec![],
+                env: vec![],
+            }),
+            7 => Request::InstallPackages {
+                packages: Packages { apt: vec!["jq".into()], npm: vec![] },
+                reason: Some("to read JSON".into()),
+            },
             _ => {
                 let at = self.world.now().wall.plus(Millis::new(self.chance.next(30 * 3_600_000)));
                 Request::Tasks(TaskRequest::Schedule {
@@ -128,7 +142,9 @@ impl Sim {
     }
 
     /// Files appear in a mailbox; mostly somebody looks at once.
-    fn write(&mut self, (session, _): (SessionId, u32), found: Vec<Found>) {
+    fn write(&mut self, (session, number): (SessionId, u32), found: Vec<Found>) {
+        let papers = self.papers.entry((session, number)).or_default();
+        found.iter().for_each(|found| papers.add(found));
         let seen = self.world.outside.write(session, found);
         if self.chance.one_in(2) {
             self.put(seen);

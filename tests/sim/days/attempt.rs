@@ -1,6 +1,7 @@
 //! One run, told as what it came to.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,6 +15,8 @@ pub(crate) struct Failure {
     pub(crate) step: u64,
     /// Which promise was broken.
     pub(crate) what: String,
+    /// Where that was found out, if anybody noted it.
+    pub(crate) place: Option<String>,
     /// The newest inputs before.
     pub(crate) trail: String,
 }
@@ -34,6 +37,11 @@ impl std::fmt::Display for Told {
     }
 }
 
+thread_local! {
+    /// Where the newest panic was, if somebody notes that.
+    pub(crate) static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
 /// Runs a plan.
 pub(crate) fn attempt(plan: &Plan) -> Result<Told, Failure> {
     let mut sim = Sim::new(plan.clone());
@@ -45,7 +53,8 @@ pub(crate) fn attempt(plan: &Plan) -> Result<Told, Failure> {
             happened: std::mem::take(&mut sim.happened),
         }),
         Err(panic) => {
-            let failure = Failure { step: sim.step, what: words(panic.as_ref()), trail: sim.trail() };
+            let (what, place) = (words(panic.as_ref()), PLACE.take());
+            let failure = Failure { step: sim.step, what, place, trail: sim.trail() };
             sim.give_up();
             Err(failure)
         }

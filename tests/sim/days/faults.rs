@@ -59,19 +59,25 @@ impl Sim {
         self.pass(length);
     }
 
-    /// The machine sleeps. Nobody's age grows meanwhile.
+    /// The machine sleeps.
     pub(super) fn suspend(&mut self) {
+        let most = *self.chance.pick(&[HOUR, 12 * HOUR, 2 * DAY]);
+        let length = self.chance.below(most);
+        self.only_the_clock_moves(length, |_| {});
+    }
+
+    /// The clock moves and nobody is awake meanwhile: nobody's age grows.
+    fn only_the_clock_moves(&mut self, length: i64, tell: impl FnOnce(&mut Self)) {
         let beats = self.beats();
         self.put(Input::Sweep(beats));
         self.perform(10_000);
         let before = self.stopped_for_age();
-        let most = *self.chance.pick(&[HOUR, 12 * HOUR, 2 * DAY]);
-        let length = self.chance.below(most);
         self.world.step_clock(length);
+        tell(self);
         let beats = self.beats();
         self.put(Input::Sweep(beats));
         let after = self.stopped_for_age();
-        assert_eq!(before, after, "agents were ended because the machine slept");
+        assert_eq!(before, after, "agents were ended because the clock moved by {length} ms");
     }
 
     /// Incarnations that are being stopped because they took too long.
@@ -99,16 +105,16 @@ impl Sim {
         if self.tight {
             return; // what was skipped for want of room is told apart from what was not looked at elsewhere
         }
-        self.world.step_clock(-length);
-        if length <= MINUTE {
-            return self.sweep();
-        }
-        if self.chance.one_in(3) {
+        if length > MINUTE && self.chance.one_in(3) {
+            self.world.step_clock(-length);
             return self.crash(); // nobody told the engine; the start finds out
         }
-        self.put(Input::Clock(ClockChange::SetBack(awake(length))));
-        self.book.renew(&self.world);
-        self.sweep();
+        self.only_the_clock_moves(-length, |sim| {
+            if length > MINUTE {
+                sim.put(Input::Clock(ClockChange::SetBack(awake(length))));
+                sim.book.renew(&sim.world);
+            }
+        });
     }
 
     pub(super) fn jump_ahead(&mut self) {
@@ -117,8 +123,7 @@ impl Sim {
         }
         let most = *self.chance.pick(&[HOUR, 20 * HOUR]);
         let length = self.chance.below(most);
-        self.world.step_clock(length);
-        self.sweep();
+        self.only_the_clock_moves(length, |_| {});
         self.perform(self.faults.hands);
         self.back(length);
     }
@@ -176,10 +181,12 @@ impl Sim {
         assert_eq!(self.world.store().reader().last_change(), before + 1, "the torn commit is there");
         self.world.outside.running.clear();
         // Of files that an agent wrote last, the newest may be gone, too.
-        for files in self.world.outside.written.values_mut() {
+        for (session, files) in &mut self.world.outside.written {
             if !files.is_empty() && self.chance.one_in(3) {
-                let kept = self.chance.next(u64::try_from(files.len()).unwrap() + 1);
-                files.truncate(usize::try_from(kept).unwrap());
+                let kept = usize::try_from(self.chance.next(u64::try_from(files.len()).unwrap() + 1)).unwrap();
+                let papers = self.papers.iter_mut().filter(|((of, _), _)| of == session);
+                papers.for_each(|(_, papers)| files[kept..].iter().for_each(|file| papers.lose(file)));
+                files.truncate(kept);
             }
         }
         self.started();
@@ -230,8 +237,10 @@ impl Sim {
         }
     }
 
+    /// A network gets better or worse, and whatever starts agents does or does not.
     pub(super) fn change_mood(&mut self) {
         let mood = *self.chance.pick(&[Mood::Good, Mood::Good, Mood::Flaky, Mood::Flaky, Mood::Down]);
         self.platform.borrow_mut().mood = mood;
+        self.world.outside.startable = !self.chance.one_in(4);
     }
 }

@@ -9,6 +9,7 @@ use hearth::model::delivery::{Author, OutState};
 use hearth::model::entity::Role;
 use hearth::model::id::{AgentId, ApprovalId, MessageId, OutboundId, SessionId};
 use hearth::model::message::{Message, MessageState};
+use hearth::model::task::Slot;
 use hearth::model::{Effect, Timestamp};
 use hearth::state::{ForeignKey, Meta};
 
@@ -17,9 +18,9 @@ use super::agents::GHOST;
 use crate::slots::DAY;
 use crate::world::World;
 
-/// Steps between looks at everything while the store is small. A look costs what the store has, so they become rarer as it
+/// Steps between looks at everything while the store is empty. A look costs what the store has, so they become rarer as it
 /// grows.
-const EVERY: u64 = 100;
+const EVERY: u64 = 8;
 
 /// What is remembered of earlier looks.
 pub(super) struct Memory {
@@ -30,6 +31,9 @@ pub(super) struct Memory {
     /// How each message ended.
     over: BTreeMap<MessageId, MessageState>,
     newest_out: Option<OutboundId>,
+    /// What agents said, and slots that were used: each once.
+    said: BTreeSet<(SessionId, String)>,
+    slots: BTreeSet<Slot>,
     decided: BTreeMap<ApprovalId, ApprovalState>,
     incarnations: BTreeMap<SessionId, u32>,
     /// Events up to here were found where they have to be.
@@ -47,6 +51,8 @@ impl Memory {
             newest: None,
             over: BTreeMap::new(),
             newest_out: None,
+            said: BTreeSet::new(),
+            slots: BTreeSet::new(),
             decided: BTreeMap::new(),
             incarnations: BTreeMap::new(),
             found: 0,
@@ -71,6 +77,7 @@ impl Sim {
         self.what_was_acknowledged_is_stored(all);
         self.every_message_is_in_one_state(all);
         self.one_incarnation_lives();
+        self.what_was_written_is_taken_in();
         self.decisions_are_whole();
         self.nothing_is_shown_twice_unmarked();
         self.a_store_is_only_its_own();
@@ -110,13 +117,14 @@ impl Sim {
         self.memory.open.extend(new.iter().map(|(id, _)| *id));
         for (id, message) in &new {
             self.nobody_strange_is_heard(*id, message);
+            let first = message.slot.is_none_or(|slot| self.memory.slots.insert(slot));
+            assert!(first, "{id} is of a slot that was used before: {:?}", message.slot);
         }
-        if !all && !self.memory.steps.is_multiple_of(8) {
-            return;
-        }
-        let ids: Vec<MessageId> = self.memory.open.iter().copied().collect();
-        for id in ids {
-            let message = self.world.message(id);
+        let open = self.world.read(|db, txn| {
+            let row = |id: &MessageId| Ok((*id, db.messages.require(txn, id)?));
+            self.memory.open.iter().map(row).collect::<Result<Vec<_>, _>>()
+        });
+        for (id, message) in open {
             match &message.state {
                 MessageState::Pending(_) => {}
                 MessageState::Claimed { incarnation, .. } => {
@@ -219,7 +227,9 @@ impl Sim {
         let new = self.world.read(|db, txn| db.outbound.range(txn, next..)?.collect::<Result<Vec<_>, _>>());
         for (id, outbound) in new {
             self.memory.newest_out = Some(id);
-            if let Author::Agent { wire_id, .. } = &outbound.author {
+            if let Author::Agent { session, wire_id, .. } = &outbound.author {
+                let first = self.memory.said.insert((*session, wire_id.clone()));
+                assert!(first, "{id} was stored before: {outbound:?}");
                 let goes = !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. });
                 assert!(!goes || !wire_id.starts_with(GHOST), "{id} is of somebody who is gone: {outbound:?}");
             }

@@ -13,6 +13,7 @@ mod agents;
 pub(crate) mod attempt;
 mod faults;
 mod invariants;
+mod papers;
 mod people;
 pub(crate) mod plan;
 mod platform;
@@ -31,6 +32,7 @@ use hearth::state::Admission;
 
 use self::agents::Mind;
 use self::invariants::Memory;
+use self::papers::Papers;
 use self::people::Event;
 use self::plan::{KINDS, Kind, Plan};
 use self::platform::Platform;
@@ -196,6 +198,8 @@ pub(crate) struct Sim {
     events: Vec<Event>,
     minds: BTreeMap<(SessionId, u32), Mind>,
     numbers: BTreeMap<SessionId, u64>,
+    /// What incarnations wrote that are not closed.
+    papers: BTreeMap<(SessionId, u32), Papers>,
     /// How many files there were at the last look into each mailbox.
     looked: BTreeMap<SessionId, usize>,
     doomed: bool,
@@ -247,6 +251,7 @@ impl Sim {
             events: Vec::new(),
             minds: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            papers: BTreeMap::new(),
             looked: BTreeMap::new(),
             doomed: false,
             tight: false,

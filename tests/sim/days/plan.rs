@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     Skip,
     /// The same input twice in a row.
     Twice,
-    /// A channel gets better or worse.
+    /// Networks, and whatever starts agents, get better or worse.
     Channel,
 }
 

@@ -1,0 +1,88 @@
+//! What agents wrote: once an incarnation is closed, every word of it is stored, and whatever it ended is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth::model::id::SessionId;
+use hearth::model::incarnation::Phase;
+use hearth::model::mailbox::{Again, Answer, Found, Record};
+use hearth::model::message::MessageState;
+use hearth::state::Text;
+
+use super::Sim;
+
+/// What lies, or lay, in a mailbox of one incarnation.
+#[derive(Debug, Default)]
+pub(super) struct Papers {
+    /// Names of things said; of answers with the position of the message that they end.
+    said: BTreeMap<String, Option<u64>>,
+    /// Positions of messages that were ended for good.
+    ended: BTreeSet<u64>,
+}
+
+impl Papers {
+    pub(super) fn add(&mut self, found: &Found) {
+        let ends = if let Record::End { seq, .. } = &found.record { Some(*seq) } else { None };
+        self.said.extend(said(&found.record).into_iter().map(|name| (name.to_owned(), ends)));
+        self.ended.extend(ended(&found.record));
+    }
+
+    /// The disk did not keep it.
+    pub(super) fn lose(&mut self, found: &Found) {
+        for name in said(&found.record) {
+            self.said.remove(name);
+        }
+        if let Some(seq) = ended(&found.record) {
+            self.ended.remove(&seq);
+        }
+    }
+}
+
+fn said(record: &Record) -> Vec<&str> {
+    match record {
+        Record::Said(said) | Record::Leftover(said) => vec![&said.wire_id],
+        Record::End { answers, .. } => answers.iter().filter_map(name_of).collect(),
+        Record::Claim { .. } | Record::Unreadable { .. } => vec![],
+    }
+}
+
+fn name_of(answer: &Answer) -> Option<&str> {
+    if let Answer::Read(said) = answer { Some(&said.wire_id) } else { None }
+}
+
+fn ended(record: &Record) -> Option<u64> {
+    let Record::End { seq, failure, .. } = record else { return None };
+    let for_good = failure.as_ref().is_none_or(|failure| failure.again == Again::Never);
+    for_good.then_some(*seq)
+}
+
+impl Sim {
+    /// A mailbox is collected to its end before the next incarnation begins: nothing that was written is lost.
+    pub(super) fn what_was_written_is_taken_in(&mut self) {
+        let keys: Vec<(SessionId, u32)> = self.papers.keys().copied().collect();
+        for key in keys {
+            let phase = self.world.read(|db, txn| Ok(db.incarnations.get(txn, &key)?.map(|row| row.phase)));
+            if !matches!(phase, Some(Phase::Closed { .. })) {
+                continue;
+            }
+            let Papers { said, ended } = self.papers.remove(&key).unwrap_or_default();
+            let (session, number) = key;
+            for (name, ends) in said {
+                let text = Text::new(name.as_str()).unwrap();
+                let stored = self.world.read(|db, txn| db.outbound_by_wire.get(txn, &(session, text)));
+                // Who answers what was given up meanwhile, and was told so, is not heard any more.
+                let given_up =
+                    || ends.is_some_and(|seq| matches!(self.state_at(session, seq), MessageState::Failed { .. }));
+                assert!(stored.is_some() || given_up(), "{session}.{number} said {name} and it is nowhere");
+            }
+            for seq in ended {
+                let state = self.state_at(session, seq);
+                let open = matches!(state, MessageState::Pending(_) | MessageState::Claimed { .. });
+                assert!(!open, "{session}.{number} ended its message {seq}, and it is not over: {state:?}");
+            }
+        }
+    }
+
+    fn state_at(&self, session: SessionId, seq: u64) -> MessageState {
+        self.world.state_of(self.world.read(|db, txn| db.messages_by_session.require(txn, &(session, seq))))
+    }
+}
