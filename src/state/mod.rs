@@ -24,6 +24,7 @@ mod lock;
 pub mod meta;
 pub mod migrate;
 mod pages;
+mod range;
 pub mod records;
 pub mod room;
 pub mod schema;

@@ -9,6 +9,7 @@ use heed::{MdbError, PutFlags};
 use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
 use super::key::{BadKey, KeyPart, Prefix, with_bytes};
+use super::range::{ByteRange, borrowed, byte_range, prefix_range};
 use super::spare::with_spare;
 use super::write::QUIET;
 use super::{Read, Write};
@@ -474,32 +475,6 @@ impl<K, V, C> std::fmt::Debug for Entries<'_, K, V, C> {
 
 /// Key and value of a row as they lie in the store.
 pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
-
-type ByteRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-fn borrowed(range: &ByteRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
-}
-
-fn byte_range<K: KeyPart>(keys: &impl RangeBounds<K>) -> ByteRange {
-    (keys.start_bound().map(K::to_bytes), keys.end_bound().map(K::to_bytes))
-}
-
-fn prefix_range(prefix: &impl KeyPart) -> ByteRange {
-    let start = prefix.to_bytes();
-    let end = after_prefix(&start).map_or(Bound::Unbounded, Bound::Excluded);
-    (Bound::Included(start), end)
-}
-
-/// The smallest bytes above everything that begins with `prefix`, if there are any.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
-    let mut end = prefix.get(..=last)?.to_vec();
-    if let Some(byte) = end.last_mut() {
-        *byte = byte.saturating_add(1);
-    }
-    Some(end)
-}
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
