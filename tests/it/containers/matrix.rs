@@ -162,7 +162,7 @@ fn case(who: Who, when: When) {
     // The next prompt may reach the CLI's pipe before its death reaches the runner: then that is a turn that died.
     let met_the_dying = who == Who::Cli && when == When::Answered && tries == [0, 1];
     if when != When::Starting && !met_the_dying {
-        assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}");
+        assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}: {:#?}", house.host.rows("journal"));
     }
     if who.is_survived()
         && let Some(before) = before
