@@ -62,6 +62,8 @@ pub(crate) struct Outside {
     pub(crate) released: Vec<String>,
     /// Files of the store of files that nobody needs any more.
     pub(crate) unneeded: Vec<BlobId>,
+    /// Incarnations that could not be started.
+    not_started: BTreeSet<(SessionId, u32)>,
     seen: BTreeSet<OutboundId>,
 }
 
@@ -87,6 +89,7 @@ impl Default for Outside {
             startable: true,
             released: Vec::new(),
             unneeded: Vec::new(),
+            not_started: BTreeSet::new(),
             seen: BTreeSet::new(),
         }
     }
@@ -109,10 +112,14 @@ impl Outside {
             }
             Effect::Launch(launch) => {
                 self.export(launch.export);
-                if !self.startable {
-                    return vec![gone(launch.session, launch.incarnation, Exit::NotStarted("no such program".into()))];
+                let (session, number) = (launch.session, launch.incarnation);
+                // What runs already need not be started; what was said to be gone never is.
+                let runs = self.running.get(&session) == Some(&number);
+                if !runs && (!self.startable || self.not_started.contains(&(session, number))) {
+                    self.not_started.insert((session, number));
+                    return vec![gone(session, number, Exit::NotStarted("no such program".into()))];
                 }
-                self.launch(launch.session, launch.incarnation)
+                self.launch(session, number)
             }
             Effect::Stop(session, number) => vec![self.end(session, number, Exit::Signal(15))],
             Effect::Inquire(session, number) => match self.running.get(&session) {
