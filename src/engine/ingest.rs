@@ -200,6 +200,8 @@ impl Intake {
         self.over.push(seq);
         if is_settled(&message, incarnation) {
             self.clear(cx, txn, (&turn.also, incarnation))?;
+            // The message may have been given up in the meantime: what is said of it then is kept, and sent to nobody.
+            self.put_aside(cx, txn, turn.answers)?;
             return Ok(false);
         }
         let TurnEnd { also, failure, gated, answers } = turn;

@@ -6,6 +6,7 @@
 mod ground;
 mod questions;
 mod reference;
+mod scripts;
 mod series;
 
 use std::cell::RefCell;
@@ -427,39 +428,6 @@ fn heard(report: &RouteReport) -> BTreeMap<&'static str, Word> {
     };
     let wirings = report.wirings.iter();
     wirings.map(|one| (agent(one.agent.as_str() == "a"), (fate(one.decision), one.why.as_str()))).collect()
-}
-
-/// More deaths in a row than chance makes: after its last try a message is given up, in both.
-#[test]
-fn a_message_over_which_everybody_dies_is_given_up() {
-    let mut pair = Pair::new();
-    let mut step = |step| pair.step(step).unwrap();
-    step(Step::Said(Said { at: (0, 0), who: 0, text: 0, mention: false }));
-    for tries in 0..6 {
-        for _ in 0..tries {
-            step(Step::Pass(41));
-        }
-        step(Step::Work(0, Work::Ends));
-        step(Step::Die(0));
-    }
-    assert_eq!(pair.house.messages[0].state, State::Failed);
-}
-
-/// More in one thread than chance makes: an engagement lasts for a day from the last one, a mute ends it, and what was
-/// only kept meanwhile goes along as far as there is room for it.
-#[test]
-fn an_engagement_goes_on_and_ends() {
-    let mut pair = Pair::new();
-    let mut step = |step| pair.step(step).unwrap();
-    let at = (3, 1);
-    let said = |mention| Step::Said(Said { at, who: 3, text: 0, mention });
-    for script in [
-        vec![said(false), said(true), said(false), Step::Days(1), said(false), Step::Again(0)],
-        vec![said(true), Step::Mute(true, at), said(false), said(true), Step::Unmute(true, at), said(false)],
-        vec![Step::Again(1), said(false), said(false), said(true), Step::EndListening(true, (3, 0)), said(false)],
-    ] {
-        script.into_iter().for_each(&mut step);
-    }
 }
 
 proptest! {
