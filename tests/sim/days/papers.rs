@@ -1,6 +1,6 @@
 //! What agents wrote: once an incarnation is closed, every word of it is stored, and whatever it ended is over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::Phase;
@@ -13,16 +13,15 @@ use super::Sim;
 /// What lies, or lay, in a mailbox of one incarnation.
 #[derive(Debug, Default)]
 pub(super) struct Papers {
-    /// Names of things said; of answers with the position of the message that they end.
-    said: BTreeMap<String, Option<u64>>,
+    /// Names of things said.
+    said: BTreeSet<String>,
     /// Positions of messages that were ended for good.
     ended: BTreeSet<u64>,
 }
 
 impl Papers {
     pub(super) fn add(&mut self, found: &Found) {
-        let ends = if let Record::End { seq, .. } = &found.record { Some(*seq) } else { None };
-        self.said.extend(said(&found.record).into_iter().map(|name| (name.to_owned(), ends)));
+        self.said.extend(said(&found.record).into_iter().map(str::to_owned));
         self.ended.extend(ended(&found.record));
     }
 
@@ -66,13 +65,10 @@ impl Sim {
             }
             let Papers { said, ended } = self.papers.remove(&key).unwrap_or_default();
             let (session, number) = key;
-            for (name, ends) in said {
+            for name in said {
                 let text = Text::new(name.as_str()).unwrap();
                 let stored = self.world.read(|db, txn| db.outbound_by_wire.get(txn, &(session, text)));
-                // Who answers what was given up meanwhile, and was told so, is not heard any more.
-                let given_up =
-                    || ends.is_some_and(|seq| matches!(self.state_at(session, seq), MessageState::Failed { .. }));
-                assert!(stored.is_some() || given_up(), "{session}.{number} said {name} and it is nowhere");
+                assert!(stored.is_some(), "{session}.{number} said {name} and it is nowhere");
             }
             for seq in ended {
                 let state = self.state_at(session, seq);
