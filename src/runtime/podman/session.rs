@@ -28,6 +28,8 @@ const REMOVALS: u32 = 6;
 const WARN_EVERY: u32 = 16;
 /// What the init of a container says when the image lacks what it is to run.
 const NO_PROGRAM: &str = "failed to exec pid1";
+/// What stands before that: it is written in several pieces.
+const INIT: &str = "(catatonit";
 /// How often and how long the log of a container that failed without a word is waited for.
 const LATE_LOGS: u32 = 10;
 const LATE_LOG: Duration = Duration::from_millis(100);
@@ -202,7 +204,8 @@ impl Session<'_> {
         let mut tail = api.tail(id, &look.secrets).await;
         // Podman may know that a container is over before what it wrote last is in its log.
         for _ in 0..LATE_LOGS {
-            if !tail.is_empty() || !matches!(exit, Exit::Code(1)) {
+            let unfinished = tail.is_empty() || (tail.contains(INIT) && !tail.contains(NO_PROGRAM));
+            if !unfinished || !matches!(exit, Exit::Code(1)) {
                 break;
             }
             tokio::time::sleep(LATE_LOG).await;
