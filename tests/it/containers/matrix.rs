@@ -84,7 +84,9 @@ impl When {
 
 fn has_answered(house: &House) -> bool {
     let acks = std::fs::read_dir(house.session().join("agent/ack")).into_iter().flatten().flatten();
-    acks.into_iter().any(|ack| ack.file_name().to_string_lossy().ends_with(".completed.json"))
+    // One that begins with a dot is being written: who dies then has not answered.
+    let is_whole = |name: &str| name.ends_with(".completed.json") && !name.starts_with('.');
+    acks.into_iter().any(|ack| is_whole(&ack.file_name().to_string_lossy()))
 }
 
 impl Who {
