@@ -54,15 +54,9 @@ pub(in crate::engine) fn over(
     put(cx, txn, slot.task, (Some(&before), &task))
 }
 
-/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is. Later ones
-/// that were skipped meanwhile are looked at once more with it.
+/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is.
 fn due_again(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &mut Task), at: Timestamp) -> Result<()> {
-    let later = (id, at)..=(id, Timestamp::from_millis(i64::MAX));
-    for (slot, fire) in cx.db.fires.collect_range(txn, later, cx.policy.rows_per_input / 4)? {
-        if slot == (id, at) || matches!(fire.outcome, FireOutcome::Skipped { .. }) {
-            cx.db.fires.delete(txn, &slot)?;
-        }
-    }
+    cx.db.fires.delete(txn, &(id, at))?;
     task.next = Some(at);
     if task.state == TaskState::Done {
         task.state = TaskState::Active;

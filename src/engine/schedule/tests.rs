@@ -88,15 +88,6 @@ fn done(scene: &Scene, message: MessageId) {
     end(scene, message, MessageState::Completed { how: Completion::Answered, at: at("2026-01-15T12:00:00Z") });
 }
 
-/// The same where there is no place for another message.
-fn done_without_room(scene: &Scene, message: MessageId) {
-    scene.done(|cx, txn, after| {
-        let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
-        let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
-        messages::end(cx, txn, message, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
-    });
-}
-
 fn shown(at: Option<Timestamp>) -> String {
     at.map(|at| at.to_string()).unwrap_or_default()
 }
@@ -424,7 +415,11 @@ fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
         if paused {
             tell(&scene, TaskCommand::Pause(T)).unwrap();
         }
-        done_without_room(&scene, running);
+        scene.done(|cx, txn, after| {
+            let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
+            let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
+            messages::end(cx, txn, running, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+        });
         let waiting = task(&scene);
         assert_eq!((waiting.running, waiting.queued), (None, None));
         assert_eq!(shown(waiting.next), "2026-01-15T14:00:00.000Z");
@@ -435,23 +430,6 @@ fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
         assert_eq!(shown(later.next), "2026-01-15T15:00:00.000Z");
         assert_eq!(fires(&scene).len(), 2);
     }
-}
-
-#[test]
-fn no_slot_is_skipped_twice_when_one_that_waited_is_looked_at_again() {
-    let scene = scene();
-    let rules = NewTask { missed: Missed::Skip, overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) };
-    add(&scene, rules).unwrap();
-    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
-    sweep(&scene, "2026-01-15T14:00:00Z");
-    assert_eq!(shown(sweep(&scene, "2026-01-15T17:30:00Z").queued), "2026-01-15T14:00:00.000Z");
-    let slots = || fires(&scene).into_iter().map(|(slot, _)| slot[11..13].to_owned()).collect::<Vec<_>>();
-    assert_eq!(slots(), ["13", "14", "15", "17"], "two of them as one stretch");
-    done_without_room(&scene, running);
-    assert_eq!(slots(), ["13"]);
-    let later = sweep(&scene, "2026-01-15T17:40:00Z");
-    assert_eq!((later.running, shown(later.next)), (None, "2026-01-15T18:00:00.000Z".to_owned()));
-    assert_eq!(slots(), ["13", "14", "17"], "one stretch from the one that waited");
 }
 
 #[test]
