@@ -240,7 +240,8 @@ impl<'a> Reader<'a> {
         if letter == 'u' {
             let digits = self.rest().get(2..6).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
             let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-            let unit = unit.ok_or_else(|| self.bad("Invalid \\uXXXX escape"))?;
+            // The words are those of Python's own reader, whose users know them: it points at the letter.
+            let unit = unit.ok_or_else(|| self.bad_at("Invalid \\uXXXX escape", self.at + 1))?;
             self.at += 6;
             return Ok(unit);
         }

@@ -34,6 +34,7 @@ fn what_goes_in_comes_out() {
     }
 }
 
+/// The messages of Python's `json`, word by word.
 #[test]
 fn what_is_not_json_says_where() {
     for (input, message) in [
@@ -53,8 +54,9 @@ fn what_is_not_json_says_where() {
         ("\"a\\", "Unterminated string starting at: line 1 column 1 (char 0)"),
         ("\"a\nb\"", "Invalid control character at: line 1 column 3 (char 2)"),
         ("\"\\x\"", "Invalid \\escape: line 1 column 2 (char 1)"),
-        ("\"\\u12\"", "Invalid \\uXXXX escape: line 1 column 2 (char 1)"),
-        ("\"\\u+123\"", "Invalid \\uXXXX escape: line 1 column 2 (char 1)"),
+        ("\"\\u12\"", "Invalid \\uXXXX escape: line 1 column 3 (char 2)"),
+        ("\"\\u+123\"", "Invalid \\uXXXX escape: line 1 column 3 (char 2)"),
+        ("[\"x\", \"\\u00g0\"]", "Invalid \\uXXXX escape: line 1 column 9 (char 8)"),
         ("\u{feff}{}", "Unexpected UTF-8 BOM: line 1 column 1 (char 0)"),
     ] {
         assert_eq!(parse(input).unwrap_err().to_string(), message, "{input:?}");
