@@ -51,17 +51,19 @@ impl Timestamp {
         self.0
     }
 
-    /// Parses ISO 8601 / RFC 3339; a text without a zone is UTC.
+    /// Parses ISO 8601 / RFC 3339; a text without a zone is UTC. A moment before the year 0 or after 9999 in UTC, which a zone
+    /// can make of one within, is none: what is read here can be written as it was read.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let zoned = chrono::DateTime::parse_from_rfc3339(text).map(|t| t.timestamp_millis());
-        let bare = |format| chrono::NaiveDateTime::parse_from_str(text, format).map(|t| t.and_utc().timestamp_millis());
+        let zoned = chrono::DateTime::parse_from_rfc3339(text).map(|t| t.to_utc());
+        let bare = |format| chrono::NaiveDateTime::parse_from_str(text, format).map(|t| t.and_utc());
         zoned
             .or_else(|_| bare("%Y-%m-%dT%H:%M:%S%.f"))
             .or_else(|_| bare("%Y-%m-%d %H:%M:%S%.f"))
-            .or_else(|_| chrono::DateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f%z").map(|t| t.timestamp_millis()))
+            .or_else(|_| chrono::DateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f%z").map(|t| t.to_utc()))
             .ok()
-            .map(Self)
+            .filter(|time| (0..=9_999).contains(&chrono::Datelike::year(time)))
+            .map(|time| Self(time.timestamp_millis()))
     }
 
     /// This instant minus a length.
@@ -198,6 +200,19 @@ mod tests {
             assert_eq!(Timestamp::parse(text), noon, "{text}");
         }
         assert_eq!(Timestamp::parse("not a date"), None);
+    }
+
+    #[test]
+    fn what_is_read_can_be_written() {
+        for text in ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "2016-12-31T23:59:60.500Z"] {
+            let at = Timestamp::parse(text).unwrap();
+            assert_eq!(Timestamp::parse(&at.to_string()), Some(at), "{text}");
+        }
+        for text in
+            ["0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-01:00", "-001-12-31T00:00:00", "+12026-04-20T12:00:00"]
+        {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
     }
 
     #[test]
