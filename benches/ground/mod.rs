@@ -17,7 +17,7 @@ use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::input::Input;
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
+use hearth::model::session::{ChatSession, Route, Session, SessionName};
 use hearth::model::time::{Awake, Moment, Timestamp};
 use hearth::state::{self, Options, RouteKey, Store};
 
@@ -104,24 +104,9 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                 db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
                 db.sessions_by_agent.put(txn, &(agent, id), &())?;
                 db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
-                let session = Session::Chat(ChatSession {
-                    agent,
-                    route,
-                    name: SessionName::Default,
-                    reply: None,
-                    status: SessionStatus::Active,
-                    last_number: 2,
-                    last_incarnation: 1,
-                    live: None,
-                    provider: None,
-                    epoch: 0,
-                    failed_starts: 0,
-                    start_after: None,
-                    messages: 0,
-                    context_version: 1,
-                    created: at,
-                    active: at,
-                });
+                let session = ChatSession::new((agent, SessionName::Default), route, None, at);
+                let session = ChatSession { last_number: 2, last_incarnation: 1, context_version: 1, ..session };
+                let session = Session::Chat(session);
                 db.recency.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
                 db.spoken.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
                 db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;

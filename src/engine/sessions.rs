@@ -4,7 +4,7 @@ use super::{Cx, Result, workspaces};
 use crate::model::address::Address;
 use crate::model::entity::{Folder, SessionMode};
 use crate::model::id::{AgentId, ChatId, SessionId};
-use crate::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
+use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::model::workspace::{Fingerprint, Workspace};
 use crate::state::{self, RouteKey, Write};
 
@@ -110,24 +110,7 @@ fn store(
 ) -> Result<(SessionId, ChatSession)> {
     let (fingerprint, discriminator) = cx.db.workspaces_by_agent.require(txn, &agent)?;
     let id: SessionId = cx.db.allocate(txn)?;
-    let mut session = ChatSession {
-        agent,
-        route,
-        name,
-        reply,
-        status: SessionStatus::Active,
-        last_number: 0,
-        last_incarnation: 0,
-        live: None,
-        provider: None,
-        epoch: 0,
-        failed_starts: 0,
-        start_after: None,
-        messages: 0,
-        context_version: 0,
-        created: cx.now.wall,
-        active: cx.now.wall,
-    };
+    let mut session = ChatSession::new((agent, name), route, reply, cx.now.wall);
     session.take_seq();
     cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
     let row = Session::Chat(session.clone());

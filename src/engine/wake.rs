@@ -220,23 +220,9 @@ mod tests {
     fn a_session_has_one_incarnation_at_a_time() {
         let at = Timestamp::from_millis(0);
         let awake = Awake::new(1, 0);
-        let session = |live, status| ChatSession {
-            agent: AgentId::new(1),
-            route: Route::AgentShared,
-            name: SessionName::Default,
-            reply: None,
-            status,
-            last_number: 0,
-            last_incarnation: 1,
-            live,
-            provider: None,
-            epoch: 0,
-            failed_starts: 0,
-            start_after: None,
-            messages: 0,
-            context_version: 0,
-            created: at,
-            active: at,
+        let session = |live, status| {
+            let who = (AgentId::new(1), SessionName::Default);
+            ChatSession { last_incarnation: 1, live, status, ..ChatSession::new(who, Route::AgentShared, None, at) }
         };
         let decide_for = |phase: Option<Phase>, status, removed| {
             let live = phase.is_some().then_some(1);

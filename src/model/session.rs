@@ -87,6 +87,34 @@ pub struct ChatSession {
 }
 
 impl ChatSession {
+    /// One in which nothing was said yet.
+    #[must_use]
+    pub const fn new(
+        (agent, name): (AgentId, SessionName),
+        route: Route,
+        reply: Option<Address>,
+        created: Timestamp,
+    ) -> Self {
+        Self {
+            agent,
+            route,
+            name,
+            reply,
+            status: SessionStatus::Active,
+            last_number: 0,
+            last_incarnation: 0,
+            live: None,
+            provider: None,
+            epoch: 0,
+            failed_starts: 0,
+            start_after: None,
+            messages: 0,
+            context_version: 0,
+            created,
+            active: created,
+        }
+    }
+
     /// Takes the next number for a message that arrives: even, above every earlier one.
     pub fn take_seq(&mut self) -> u64 {
         self.messages = self.messages.saturating_add(1);
@@ -138,7 +166,8 @@ impl Session {
         }
     }
 
-    /// How many messages are in it.
+    /// How many messages are in it; for a conversation of an agent the highest of their numbers, which is 0 when there are
+    /// none.
     #[must_use]
     pub const fn messages(&self) -> u64 {
         match self {
@@ -365,24 +394,9 @@ mod tests {
     #[test]
     fn one_space_of_numbers_for_both_directions() {
         let numbers = |last: u64| {
-            let mut session = ChatSession {
-                agent: AgentId::new(1),
-                route: Route::AgentShared,
-                name: SessionName::Default,
-                reply: None,
-                status: SessionStatus::Active,
-                last_number: last,
-                last_incarnation: 0,
-                live: None,
-                provider: None,
-                epoch: 0,
-                failed_starts: 0,
-                start_after: None,
-                messages: 0,
-                context_version: 0,
-                created: Timestamp::from_millis(0),
-                active: Timestamp::from_millis(0),
-            };
+            let who = (AgentId::new(1), SessionName::Default);
+            let session = ChatSession::new(who, Route::AgentShared, None, Timestamp::from_millis(0));
+            let mut session = ChatSession { last_number: last, ..session };
             (session.next_agent_number(), session.take_seq())
         };
         assert_eq!([0, 1, 2, 3, 4, 7].map(numbers), [(1, 2), (3, 2), (3, 4), (5, 4), (5, 6), (9, 8)]);

@@ -78,33 +78,18 @@ impl Tables {
 mod tests {
     use super::*;
     use crate::model::id::{AgentId, ChatId};
-    use crate::model::session::{ChatSession, Route, SessionName, SessionStatus};
+    use crate::model::session::{ChatSession, Route, SessionName};
     use crate::model::time::Timestamp;
     use crate::model::workspace::{Discriminator, Fingerprint};
     use crate::state::tests::store;
-    use crate::state::{Error, Write};
+    use crate::state::{Error, Store, Write};
 
     const WORKSPACE: WorkspaceKey = (Fingerprint::from_number(7), Discriminator(0));
 
     fn session(messages: u64) -> Session {
-        Session::Chat(ChatSession {
-            agent: AgentId::new(1),
-            route: Route::AgentShared,
-            name: SessionName::Default,
-            reply: None,
-            status: SessionStatus::Active,
-            last_number: messages,
-            last_incarnation: 0,
-            live: None,
-            provider: None,
-            epoch: 0,
-            failed_starts: 0,
-            start_after: None,
-            messages,
-            context_version: 0,
-            created: Timestamp::from_millis(0),
-            active: Timestamp::from_millis(0),
-        })
+        let who = (AgentId::new(1), SessionName::Default);
+        let session = ChatSession::new(who, Route::AgentShared, None, Timestamp::from_millis(0));
+        Session::Chat(ChatSession { last_number: messages, messages, ..session })
     }
 
     fn ids() -> impl Iterator<Item = SessionId> {
@@ -122,19 +107,34 @@ mod tests {
         ids().map(|id| row(id).map(|session| session.messages())).collect()
     }
 
+    /// How many messages each session has as the transaction sees it.
+    fn known(db: &Tables, txn: &Write<'_>) -> Vec<u64> {
+        ids().map(|id| db.session(txn, id).unwrap().unwrap().1.messages()).collect()
+    }
+
+    fn all(messages: u64) -> Vec<u64> {
+        vec![messages; ids().count()]
+    }
+
+    /// A store with these sessions, in which nothing was said.
+    fn silent() -> (tempfile::TempDir, Store) {
+        let (dir, store) = store();
+        let put = |db: &Tables, txn: &mut Write<'_>, id| {
+            db.sessions_by_id.put(txn, &id, &WORKSPACE)?;
+            db.sessions.put(txn, &(WORKSPACE.0, WORKSPACE.1, id), &session(0))
+        };
+        store.write(|db, txn| ids().try_for_each(|id| put(db, txn, id))).unwrap();
+        (dir, store)
+    }
+
+    /// Fails, in the way in which a part of a transaction does that is to be undone.
+    fn fail(db: &Tables, txn: &Write<'_>) -> Result<()> {
+        db.chats.require(txn, &ChatId::new(9)).map(drop)
+    }
+
     #[test]
     fn sessions_are_known_at_once_and_written_in_time() {
-        let (_dir, store) = store();
-        let all = |messages| vec![messages; ids().count()];
-        store
-            .write(|db, txn| {
-                for id in ids() {
-                    db.sessions_by_id.put(txn, &id, &WORKSPACE)?;
-                    db.sessions.put(txn, &(WORKSPACE.0, WORKSPACE.1, id), &session(0))?;
-                }
-                Ok::<_, Error>(())
-            })
-            .unwrap();
+        let (_dir, store) = silent();
         store
             .write(|db, txn| {
                 ids().try_for_each(|id| one_more(db, txn, id))?;
@@ -147,11 +147,11 @@ mod tests {
                     db.write_late(part, false)?;
                     assert_eq!(written(db, part)?, all(3));
                     ids().try_for_each(|id| one_more(db, part, id))?;
-                    db.chats.require(part, &ChatId::new(9))
+                    fail(db, part)
                 });
                 assert!(undone.is_err());
                 store.part(txn, |part| ids().try_for_each(|id| one_more(db, part, id)))?;
-                assert!(ids().all(|id| db.session(txn, id).unwrap().unwrap().1.messages() == 4));
+                assert_eq!(known(db, txn), all(4));
                 Ok::<_, Error>(())
             })
             .unwrap();
@@ -160,5 +160,79 @@ mod tests {
             written(db, txn)
         });
         assert_eq!(written.unwrap(), all(4));
+    }
+
+    /// Parts within parts, each of which holds more than there is room for, so that it writes what was held before it, too.
+    #[test]
+    fn what_a_part_wrote_of_what_was_held_before_it_is_held_again_when_it_is_undone() {
+        let (_dir, store) = silent();
+        store
+            .write(|db, txn| {
+                db.write_late(txn, true)?;
+                one_more(db, txn, SessionId::new(1))?;
+                let outer = store.part(txn, |outer| {
+                    ids().try_for_each(|id| one_more(db, outer, id))?;
+                    let before = written(db, outer)?;
+                    let inner = store.part(outer, |inner| {
+                        ids().try_for_each(|id| one_more(db, inner, id))?;
+                        assert_ne!(written(db, inner)?, before, "there was no room for all");
+                        fail(db, inner)
+                    });
+                    assert!(inner.is_err());
+                    assert_eq!(written(db, outer)?, before);
+                    assert_eq!(known(db, outer)[..2], [2, 1]);
+                    store.part(outer, |inner| one_more(db, inner, SessionId::new(2)))?;
+                    assert_eq!(known(db, outer)[..3], [2, 2, 1]);
+                    fail(db, outer)
+                });
+                assert!(outer.is_err());
+                assert_eq!((written(db, txn)?, known(db, txn)[0]), (all(0), 1));
+                one_more(db, txn, SessionId::new(3))
+            })
+            .unwrap();
+        let written = store.write(|db, txn| written(db, txn)).unwrap();
+        assert_eq!((&written[..3], written.iter().sum()), (&[1, 0, 1][..], 2_u64));
+    }
+
+    /// Inputs of a group: each says something in all sessions, late or not, and fails if it is asked to.
+    #[test]
+    fn a_group_leaves_what_its_inputs_leave_however_it_is_carried_out() {
+        for undoable in [|_: &(bool, bool)| true, |_: &(bool, bool)| false] {
+            let (_dir, store) = silent();
+            let work = |db: &Tables, txn: &mut Write<'_>, (late, fails): &(bool, bool)| {
+                db.write_late(txn, *late)?;
+                let before = known(db, txn);
+                assert!(*late || written(db, txn)? == before, "whoever looks for itself finds all");
+                ids().try_for_each(|id| one_more(db, txn, id))?;
+                if *fails {
+                    fail(db, txn)?
+                }
+                Ok::<_, Error>(before[0])
+            };
+            let inputs = [(true, false), (true, true), (false, false), (true, false), (false, true), (true, false)];
+            let answers = store.write_batch(&inputs, work, undoable, Error::is_full).unwrap();
+            let answers: Vec<Option<u64>> = answers.into_iter().map(|answer| answer.ok()).collect();
+            assert_eq!(answers, [Some(0), None, Some(1), Some(2), None, Some(3)]);
+            assert_eq!(store.write(|db, txn| written(db, txn)).unwrap(), all(4));
+        }
+    }
+
+    #[test]
+    fn what_was_held_goes_with_its_transaction() {
+        let (_dir, store) = silent();
+        let undone = store.write(|db, txn| {
+            db.write_late(txn, true)?;
+            ids().try_for_each(|id| one_more(db, txn, id))?;
+            fail(db, txn)
+        });
+        assert!(undone.is_err());
+        store
+            .write(|db, txn| {
+                assert_eq!(known(db, txn), all(0));
+                one_more(db, txn, SessionId::new(1))?;
+                assert_eq!(written(db, txn)?[0], 1, "late is said anew in each transaction");
+                Ok::<_, Error>(())
+            })
+            .unwrap();
     }
 }

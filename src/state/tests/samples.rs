@@ -16,7 +16,7 @@ use crate::model::id::{
 use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
-use crate::model::session::{ChatSession, Route, Session, SessionName, SessionStatus};
+use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::model::task::{
     Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
 };
@@ -226,23 +226,14 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.workspaces_by_path.put(txn, &(path, fingerprint, discriminator), &())?;
     db.workspaces.put(txn, &workspace_key(), &workspace)?;
     db.workspaces_by_agent.put(txn, &AGENT, &workspace_key())?;
+    let route = Route::PerThread(CHAT, Some(foreign("7")));
     let session = ChatSession {
-        agent: AGENT,
-        route: Route::PerThread(CHAT, Some(foreign("7"))),
-        name: SessionName::Default,
-        reply: Some(address(Some("7"))),
-        status: SessionStatus::Active,
         last_number: 21,
         last_incarnation: 2,
         live: Some(2),
-        provider: None,
-        epoch: 0,
-        failed_starts: 0,
-        start_after: None,
-        messages: 0,
         context_version: 3,
-        created: at(4),
         active: at(5),
+        ..ChatSession::new((AGENT, SessionName::Default), route, Some(address(Some("7"))), at(4))
     };
     let row = Session::Chat(session.clone());
     db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &row)?;
