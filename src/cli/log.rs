@@ -146,8 +146,10 @@ where
         let mut line = String::new();
         self.inner.format_event(cx, Writer::new(&mut line), event)?;
         let line = one_line(line.trim_end());
-        let line = again.map_or_else(|| line.clone(), |again| with_count(&line, again, self.form));
-        writer.write_str(&line)?;
+        match again {
+            None => writer.write_str(&line)?,
+            Some(again) => writer.write_str(&with_count(&line, again, self.form))?,
+        }
         writer.write_char('\n')
     }
 }
