@@ -11,6 +11,7 @@ pub mod engine;
 pub mod mailbox;
 pub mod model;
 pub mod runtime;
+pub mod seats;
 pub mod socket;
 pub mod state;
 pub mod time;

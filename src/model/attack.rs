@@ -316,7 +316,7 @@ pub const ATTACKS: &[Attack] = &[
         "slow",
         (
             "asks a webhook so slowly that it never ends",
-            "it is cut off after a minute, and a hundred of it hinder nobody",
+            "it is cut off after a minute, and gives way when there is no seat for somebody else",
         ),
         By::Sender,
     ),

@@ -1,19 +1,18 @@
 //! The daemon's side: a task per connection.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::protocol::{GREETING_MAX, LINE_MAX, Request, Response, VERSION};
+use crate::seats::{Seat, Seats, Standing};
 
 /// Time a client has for its greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -91,77 +90,30 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 /// A socket that is served.
 pub struct Serving {
     accepting: tokio::task::JoinHandle<()>,
-    places: Places,
-}
-
-/// The places that connections have, and who has one without having greeted.
-#[derive(Clone)]
-struct Places {
-    free: Arc<Semaphore>,
-    /// The longest-waiting first. Asks each of them to leave; closed once it has greeted or gone.
-    silent: Arc<Mutex<VecDeque<Sender<()>>>>,
-}
-
-impl Places {
-    fn new() -> Self {
-        Self { free: Arc::new(Semaphore::new(CONNECTIONS_MAX)), silent: Arc::default() }
-    }
-
-    /// A place, if need be that of whoever has been silent for longest: those who know the token do not wait for those who
-    /// may not. None when no more are given.
-    async fn take(&self) -> Option<OwnedSemaphorePermit> {
-        loop {
-            if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
-                return Some(place);
-            }
-            let longest = self.silent.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some(longest) = longest else { break };
-            // One that has greeted or gone just now is not asked.
-            if longest.try_send(()).is_ok() {
-                longest.closed().await;
-            }
-        }
-        Arc::clone(&self.free).acquire_owned().await.ok()
-    }
-
-    /// Notes somebody who has not greeted, and hears when they are to leave.
-    fn note(&self) -> Receiver<()> {
-        let (leave, leaving) = channel(1);
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.retain(|one| !one.is_closed());
-        silent.push_back(leave);
-        leaving
-    }
+    seats: Seats,
 }
 
 impl Serving {
     /// Accepts connections from now on. Only inside a tokio runtime.
     pub fn start<D: Desk>(listener: UnixListener, desk: Arc<D>) -> Self {
-        let places = Places::new();
-        Self { accepting: tokio::spawn(accept(listener, desk, places.clone())), places }
+        let seats = Seats::new(CONNECTIONS_MAX);
+        Self { accepting: tokio::spawn(accept(listener, desk, seats.clone())), seats }
     }
 
     /// Accepts no more and gives the clients there are a moment to get their answers.
     pub async fn close(self) {
         self.accepting.abort();
-        let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
         // Whoever stays longer hears the end of the connection.
-        drop(tokio::time::timeout(FAREWELL, self.places.free.acquire_many(all)).await);
+        drop(tokio::time::timeout(FAREWELL, self.seats.emptied()).await);
     }
 }
 
-async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, places: Places) {
+async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, seats: Seats) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let Some(place) = places.take().await else { return };
-                let (desk, mut leaving) = (Arc::clone(&desk), places.note());
-                tokio::spawn(async move {
-                    welcome(stream, desk, &mut leaving).await;
-                    // Whoever waits for the place finds it free when this one is gone.
-                    drop(place);
-                    drop(leaving);
-                });
+                let (desk, seat) = (Arc::clone(&desk), seats.take().await);
+                tokio::spawn(async move { welcome(stream, desk, &seat).await });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -172,7 +124,7 @@ async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, places: Places) {
 }
 
 /// Serves a client who greets in time, and with the token.
-async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, leaving: &mut Receiver<()>) {
+async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
     let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { return };
     let (reader, writer) = stream.into_split();
     let mut requests = Requests { lines: BufReader::new(reader), lost: false };
@@ -183,11 +135,11 @@ async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, leaving: &mut Receiv
         // A greeting that is there already counts.
         biased;
         greeting = greeting => judge(greeting.ok().flatten(), desk.token()),
-        _ = leaving.recv() => Err(("busy", BUSY.to_owned())),
+        () = seat.leave() => Err(("busy", BUSY.to_owned())),
     };
     let greeted = greeting.is_ok();
     if greeted {
-        leaving.close();
+        seat.place().rises(Standing::Served);
     }
     let first = match greeting {
         Ok(()) => Response::Welcome { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() },

@@ -182,6 +182,20 @@ fn pages_with_names_of_their_own_are_not_answered() {
     host.stop();
 }
 
+#[test]
+fn callers_who_say_nothing_hinder_nobody() {
+    let mut host = Host::with_echo();
+    host.env.push(("HEARTH_METRICS".into(), "127.0.0.1:0".into()));
+    host.start();
+    let port = port_of(host.daemon().unwrap());
+    let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    assert!(get(port, "/metrics").1.contains("hearth_build"));
+    // Nobody's time was up for it: of those who would have had to wait for a seat themselves this one is still there.
+    silent[200].set_nonblocking(true).unwrap();
+    assert_eq!(silent[200].peek(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    host.stop();
+}
+
 /// What was refused before the start is not counted by a daemon that was not there.
 #[test]
 fn counters_begin_with_the_daemon() {

@@ -1,22 +1,25 @@
 //! The socket that a webhook channel listens on, and whatever else answers over HTTP: a bounded number of callers, none of
-//! which may dawdle.
+//! which may dawdle, and of which the most idle one goes when another comes.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// Callers at once; more wait for their turn to be let in.
+use crate::seats::{Place, Seat, Seats, Standing};
+
+/// Callers at once.
 const CALLERS_MAX: usize = 128;
 /// Time a caller has for one request, from its last answer on, whether it says nothing or very little at a time.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What a caller who is not known yet brings at least, from time to time, to be let finish before those who say nothing.
+const MUCH: usize = 16 * 1_024;
 /// Looks at an address that is in use: whoever listened there before may be about to go.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
@@ -24,7 +27,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// A listening socket.
 pub struct Entrance {
     listener: TcpListener,
-    seats: Arc<Semaphore>,
+    seats: Seats,
 }
 
 impl Entrance {
@@ -49,7 +52,7 @@ impl Entrance {
     /// Those of listening.
     pub async fn open_now(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, seats: Arc::new(Semaphore::new(CALLERS_MAX)) })
+        Ok(Self { listener, seats: Seats::new(CALLERS_MAX) })
     }
 
     /// Where it listens.
@@ -66,10 +69,9 @@ impl Listener for Entrance {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // Nobody closes the semaphore.
-        let seat = Arc::clone(&self.seats).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Caller { stream, patience: patience(), _seat: seat }, address)
+        let seat = self.seats.take().await;
+        (Caller { stream, patience: patience(), brought: 0, seat }, address)
     }
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
@@ -81,19 +83,44 @@ impl Listener for Entrance {
 pub struct Caller {
     stream: TcpStream,
     patience: Pin<Box<Sleep>>,
-    _seat: Option<OwnedSemaphorePermit>,
+    /// Bytes that it said since they were last much, or since its last answer.
+    brought: usize,
+    seat: Seat,
 }
 
 fn patience() -> Pin<Box<Sleep>> {
     Box::pin(tokio::time::sleep(PATIENCE))
 }
 
+impl Caller {
+    /// Ready when the caller has to go: its time is up, or somebody else gets its seat.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Error> {
+        if self.patience.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(std::io::ErrorKind::TimedOut.into());
+        }
+        self.seat.poll_leave(cx).map(|()| std::io::ErrorKind::ConnectionAborted.into())
+    }
+}
+
+impl Connected<IncomingStream<'_, Entrance>> for Place {
+    fn connect_info(stream: IncomingStream<'_, Entrance>) -> Self {
+        stream.io().seat.place()
+    }
+}
+
 impl AsyncRead for Caller {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
-        if self.patience.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+        if let Poll::Ready(gone) = self.poll_gone(cx) {
+            return Poll::Ready(Err(gone));
         }
-        Pin::new(&mut self.stream).poll_read(cx, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, into);
+        self.brought = self.brought.saturating_add(into.filled().len().saturating_sub(before));
+        if self.brought >= MUCH {
+            self.brought = 0;
+            self.seat.place().rises(Standing::Bringing);
+        }
+        read
     }
 }
 
@@ -102,8 +129,10 @@ impl AsyncWrite for Caller {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if written.is_ready() {
             self.patience = patience();
-        } else if self.patience.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+            self.brought = 0;
+            self.seat.place().answered();
+        } else if let Poll::Ready(gone) = self.poll_gone(cx) {
+            return Poll::Ready(Err(gone));
         }
         written
     }
@@ -144,6 +173,34 @@ mod tests {
         caller.patience = over().await;
         let read = caller.read_u8().await;
         assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::TimedOut, "although there is something to read");
+    }
+
+    #[tokio::test]
+    async fn whoever_is_idle_for_longest_goes_when_somebody_else_comes() {
+        let mut entrance = Entrance::open(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = entrance.address().unwrap();
+        let (mut stay, mut callers) = (Vec::new(), Vec::new());
+        for _ in 0..CALLERS_MAX {
+            stay.push(TcpStream::connect(address).await.unwrap());
+            callers.push(Listener::accept(&mut entrance).await.0);
+        }
+        callers[0].write_all(b"HTTP").await.unwrap();
+        stay[1].write_all(&[b'x'; MUCH]).await.unwrap();
+        callers[1].read_exact(&mut [0; MUCH]).await.unwrap();
+        callers[2].seat.place().rises(Standing::Served);
+        stay[3].write_all(b"POST").await.unwrap();
+        assert_eq!(callers[3].read_u8().await.unwrap(), b'P');
+        let _comes = TcpStream::connect(address).await.unwrap();
+        let going = async {
+            let gone = callers[3].read_u8().await;
+            assert_eq!(
+                gone.unwrap_err().kind(),
+                std::io::ErrorKind::ConnectionAborted,
+                "although there is more to read"
+            );
+            drop(callers.remove(3));
+        };
+        let ((_comes, _), ()) = tokio::join!(Listener::accept(&mut entrance), going);
     }
 
     #[tokio::test]

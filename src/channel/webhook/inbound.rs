@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
@@ -15,13 +15,15 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+use super::judge;
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
-use super::wire::{Pushed, Routed};
+use super::wire::Routed;
 use crate::channel::event::{self, EVENT_BYTES_MAX};
 use crate::channel::intake::{Intake, NotTaken};
 use crate::model::address::ChannelName;
 use crate::model::input::InboundEvent;
 use crate::model::time::Timestamp;
+use crate::seats::{Place, Standing};
 
 /// Kibibytes of bodies in memory at once.
 const ROOM_KIB: usize = 64 * 1_024;
@@ -81,16 +83,16 @@ fn bad(why: impl ToString) -> Refusal {
     Refusal::Bad(StatusCode::BAD_REQUEST, why.to_string())
 }
 
-async fn events(State(gate): State<Arc<Gate>>, request: Request) -> Response {
-    answer(take_event(&gate, request).await)
+async fn events(State(gate): State<Arc<Gate>>, ConnectInfo(caller): ConnectInfo<Place>, request: Request) -> Response {
+    answer(take_event(&gate, &caller, request).await)
 }
 
-async fn actions(State(gate): State<Arc<Gate>>, request: Request) -> Response {
-    answer(take_action(&gate, request).await)
+async fn actions(State(gate): State<Arc<Gate>>, ConnectInfo(caller): ConnectInfo<Place>, request: Request) -> Response {
+    answer(take_action(&gate, &caller, request).await)
 }
 
-async fn take_event(gate: &Gate, request: Request) -> Result<Response, Refusal> {
-    let (_room, body) = signed_body(gate, request).await?;
+async fn take_event(gate: &Gate, caller: &Place, request: Request) -> Result<Response, Refusal> {
+    let (_room, body) = signed_body(gate, caller, request).await?;
     let arrived = event::read(&body).map_err(bad)?;
     drop(body);
     check_own(gate, arrived.event())?;
@@ -99,9 +101,9 @@ async fn take_event(gate: &Gate, request: Request) -> Result<Response, Refusal> 
     Ok(json_text(StatusCode::OK, &Routed::from(&report)))
 }
 
-async fn take_action(gate: &Gate, request: Request) -> Result<Response, Refusal> {
-    let (_room, body) = signed_body(gate, request).await?;
-    let press = Pushed::read(&body).and_then(|pushed| pushed.press(&gate.name)).map_err(bad)?;
+async fn take_action(gate: &Gate, caller: &Place, request: Request) -> Result<Response, Refusal> {
+    let (_room, body) = signed_body(gate, caller, request).await?;
+    let press = judge::press(&gate.name, &body).map_err(bad)?;
     let pressed = gate.intake.pressed(press).await?;
     Ok(json_text(StatusCode::OK, &json!({ "decided": pressed.decided, "text": pressed.text })))
 }
@@ -121,7 +123,11 @@ fn check_own(gate: &Gate, event: &InboundEvent) -> Result<(), Refusal> {
 }
 
 /// The body of a request, and the room it takes, if it comes from whoever knows the secret.
-async fn signed_body(gate: &Gate, request: Request) -> Result<(SemaphorePermit<'_>, Vec<u8>), Refusal> {
+async fn signed_body<'g>(
+    gate: &'g Gate,
+    caller: &Place,
+    request: Request,
+) -> Result<(SemaphorePermit<'g>, Vec<u8>), Refusal> {
     if *gate.closed.borrow() {
         return Err(Refusal::Later("the channel is being closed".to_owned()));
     }
@@ -134,6 +140,7 @@ async fn signed_body(gate: &Gate, request: Request) -> Result<(SemaphorePermit<'
     let late = |_| Refusal::Bad(StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned());
     let (room, body) = tokio::time::timeout(READING, read(gate, request.into_body())).await.map_err(late)??;
     gate.key.check((&timestamp, &signature), &body).map_err(Refusal::Stranger)?;
+    caller.rises(Standing::Served);
     Ok((room, body))
 }
 

@@ -20,6 +20,7 @@ use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
+use crate::seats::Place;
 use attempt::Body;
 pub use entrance::Entrance;
 use inbound::Gate;
@@ -104,7 +105,8 @@ async fn open(setup: Setup, intake: Arc<dyn Intake>) -> Result<(Arc<Webhook>, So
         // A dropped channel is a closed one.
         drop(closing.wait_for(|closed| *closed).await);
     };
-    let service = axum::serve(entrance, inbound::router(gate)).with_graceful_shutdown(until);
+    let service = inbound::router(gate).into_make_service_with_connect_info::<Place>();
+    let service = axum::serve(entrance, service).with_graceful_shutdown(until);
     tokio::spawn(service.into_future());
     let (sessions, no_signs) = (Arc::new(sessions), Arc::default());
     Ok((Arc::new(Webhook { receiver, intake, sessions, no_signs, closed, tokio: Handle::current() }), address))

@@ -46,13 +46,15 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("clock", &["model"]),
     // Both are pure: what a zone is, is decided where zones are read.
     ("config", &["model", "time"]),
-    ("socket", &["config", "crash", "model"]),
-    ("channel", &["config", "crash", "model"]),
+    ("socket", &["config", "crash", "model", "seats"]),
+    ("channel", &["config", "crash", "model", "seats"]),
     ("mailbox", &["config", "crash", "model"]),
     ("contracts", &["config", "crash", "model"]),
     ("runtime", &["config", "crash", "model"]),
     // Whoever does something outside of a transaction can be made to die there by a test.
     ("crash", &["config"]),
+    // Who gives way is the same for every listener.
+    ("seats", &[]),
     ("model", &[]),
     ("tools", &["config", "model", "state"]),
 ];

@@ -98,6 +98,40 @@ async fn huge_and_slow_bodies_take_nothing_from_others() {
     assert_eq!(world.post("/v1/nothing", b"{}").await.0, 404);
 }
 
+/// More of them than there are seats, again and again while the slow one speaks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_who_say_next_to_nothing_give_way_and_a_slow_one_who_brings_much_does_not() {
+    let world = World::start(vec![]).await;
+    let mut long = event("long");
+    long["message"]["content"]["text"] = "x".repeat(400_000).into();
+    let long = long.to_string();
+    let (time, sum) = Key::new(SECRET).unwrap().sign(noon(), long.as_bytes());
+    let stamps = format!("{TIMESTAMP_NAME}: {time}\r\n{SIGNATURE_NAME}: {sum}\r\n");
+    let head =
+        |length: usize| format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{stamps}content-length: {length}\r\n\r\n");
+    let mut slow = TcpStream::connect(world.address).await.unwrap();
+    slow.write_all(head(long.len()).as_bytes()).await.unwrap();
+    let (mut pieces, mut idle) = (long.as_bytes().chunks(100_000), Vec::new());
+    for piece in pieces.by_ref() {
+        slow.write_all(piece).await.unwrap();
+        // Sent before this was asked for, so that it is read before there are too many.
+        assert_eq!(world.post("/v1/events", event("m").to_string().as_bytes()).await.0, 200);
+        for said in [String::new(), "POST /v1/ev".to_owned(), head(25_000_000), head(long.len()) + "{"] {
+            for _ in 0..40 {
+                let mut one = TcpStream::connect(world.address).await.unwrap();
+                one.write_all(said.as_bytes()).await.ok();
+                idle.push(one);
+            }
+        }
+    }
+    let mut answer = [0; 15];
+    slow.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    let of_whom =
+        world.engine.events.lock().unwrap().iter().map(|event| event.platform_message.clone()).collect::<Vec<_>>();
+    assert_eq!(of_whom.len(), 2, "{of_whom:?}");
+}
+
 fn event_chunks() -> usize {
     crate::channel::event::EVENT_BYTES_MAX / 65_536 + 2
 }
