@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use self::laws::{LAWS, Law};
+use crate::world::chance::Chance;
 
 #[path = "../fuzz/src/laws/mod.rs"]
 mod laws;
@@ -43,8 +44,8 @@ fn every_law_holds_for_what_is_kept_and_what_is_made_of_it() {
         }
         let number = if *name == "lines" { MADE_SLOW } else { MADE };
         for seed in 0..number {
-            let mut dice = Dice(seed);
-            holds(name, *law, &made(&kept, &mut dice), &format!("seed {seed}"));
+            let mut chance = Chance(seed);
+            holds(name, *law, &made(&kept, &mut chance), &format!("seed {seed}"));
         }
     }
 }
@@ -74,39 +75,27 @@ fn holds(name: &str, law: Law, bytes: &[u8], what: &str) {
 }
 
 /// One of the kept inputs, changed in a few places.
-fn made(kept: &[(PathBuf, Vec<u8>)], dice: &mut Dice) -> Vec<u8> {
-    let mut bytes = kept[dice.below(kept.len())].1.clone();
-    for _ in 0..=dice.below(4) {
-        let (at, to) = (dice.below(bytes.len() + 1), dice.below(bytes.len() + 1));
+fn made(kept: &[(PathBuf, Vec<u8>)], chance: &mut Chance) -> Vec<u8> {
+    let mut bytes = kept[chance.index(kept.len())].1.clone();
+    for _ in 0..=chance.index(4) {
+        let (at, to) = (chance.index(bytes.len() + 1), chance.index(bytes.len() + 1));
         let range = at.min(to)..at.max(to).min(at.min(to) + 40);
-        match dice.below(6) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+        match chance.index(6) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << chance.index(8),
             1 => drop(bytes.drain(range)),
             2 => {
                 let piece = bytes[range].to_vec();
                 drop(bytes.splice(to..to, piece));
             }
             3 => {
-                let other = &kept[dice.below(kept.len())].1;
-                let from = dice.below(other.len() + 1);
+                let other = &kept[chance.index(kept.len())].1;
+                let from = chance.index(other.len() + 1);
                 let piece = other[from..other.len().min(from + 40)].to_vec();
                 drop(bytes.splice(at..at, piece));
             }
             4 => bytes.truncate(at),
-            _ => drop(bytes.splice(at..at, WORDS[dice.below(WORDS.len())].bytes())),
+            _ => drop(bytes.splice(at..at, WORDS[chance.index(WORDS.len())].bytes())),
         }
     }
     bytes
-}
-
-/// Numbers that look random (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % (end as u64)).unwrap()
-    }
 }

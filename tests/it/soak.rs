@@ -15,20 +15,9 @@ use serde_json::{Value, json};
 use crate::crash::{Shown, is_over, terminal_event, to_be_shown, watch};
 use crate::host::{HOUSE, Host, Running, event, wait_for};
 use crate::raw::Raw;
+use crate::world::chance::Chance;
 
 const SECONDS: u64 = 20;
-
-/// Numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
-    }
-}
 
 /// What is looked at twice a second.
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,10 +79,10 @@ fn nothing_grows_and_nothing_is_lost_under_load() {
             scope.spawn(|| watch(&data, &shared.shown, &shared.over));
             for talker in 0..2 {
                 let (data, shared) = (&data, &shared);
-                scope.spawn(move || talk(data, shared, talker, Dice(seed.wrapping_mul(talker + 3) | 1)));
+                scope.spawn(move || talk(data, shared, talker, Chance(seed.wrapping_mul(talker + 3))));
             }
             scope.spawn(|| measure(&data, &shared));
-            disturb(&mut host, &shared, (seconds, Dice(seed)));
+            disturb(&mut host, &shared, (seconds, Chance(seed)));
             settle(&mut host, &shared);
         }));
         shared.over.store(true, Ordering::SeqCst);
@@ -106,18 +95,18 @@ fn nothing_grows_and_nothing_is_lost_under_load() {
 }
 
 /// Says one thing after the other, some with files, each until it is accepted.
-fn talk(data: &Path, shared: &Shared, talker: u64, mut dice: Dice) {
+fn talk(data: &Path, shared: &Shared, talker: u64, mut chance: Chance) {
     let mut number = 0_u64;
     shared.talking.fetch_add(1, Ordering::SeqCst);
     while !shared.quiet.load(Ordering::SeqCst) && !shared.is_over() {
         let id = format!("t{talker}-{number}");
         number += 1;
-        let stranger = dice.roll(25) == 0;
+        let stranger = chance.next(25) == 0;
         let mut event = if stranger { event(&id, &id) } else { terminal_event(&id) };
-        match dice.roll(12) {
+        match chance.next(12) {
             0 => event["message"]["content"]["text"] = format!("{id}\n!file a.txt hello").into(),
             1 => event["message"]["content"]["attachments"] = json!([{"name": "b.txt", "data": "eA=="}]),
-            2 => event["message"]["content"]["text"] = format!("!sleep {}ms\n{id}", dice.roll(300)).into(),
+            2 => event["message"]["content"]["text"] = format!("!sleep {}ms\n{id}", chance.next(300)).into(),
             _ => {}
         }
         if stranger {
@@ -133,7 +122,7 @@ fn talk(data: &Path, shared: &Shared, talker: u64, mut dice: Dice) {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(Duration::from_millis(dice.roll(60)));
+        std::thread::sleep(Duration::from_millis(chance.next(60)));
     }
     shared.talking.fetch_sub(1, Ordering::SeqCst);
 }
@@ -145,21 +134,21 @@ fn ask(data: &Path, request: &Value) -> Option<Value> {
 }
 
 /// Commands of people, backups and checks; deaths of the daemon, of agents and of commands; restarts.
-fn disturb(host: &mut Host, shared: &Shared, (seconds, mut dice): (u64, Dice)) {
+fn disturb(host: &mut Host, shared: &Shared, (seconds, mut chance): (u64, Chance)) {
     let begin = Instant::now();
     let between = Duration::from_secs((seconds / 10).max(3));
     let (mut life, mut lives) = (Instant::now(), 0_u32);
     note_daemon(host, shared);
     while begin.elapsed() < Duration::from_secs(seconds) {
-        match dice.roll(9) {
+        match chance.next(9) {
             0 => expect(host, &["backup", "--keep", "2"]),
             1 => expect(host, &["check"]),
             2 => expect(host, &["status", "--json"]),
             3 => expect(host, &["tasks", "run", "ta1"]),
             4 => approve(host),
-            5 => kill_one_agent(&host.data(), &mut dice),
-            6 | 7 => kill_a_command(host, &mut dice),
-            _ => std::thread::sleep(Duration::from_millis(dice.roll(400))),
+            5 => kill_one_agent(&host.data(), &mut chance),
+            6 | 7 => kill_a_command(host, &mut chance),
+            _ => std::thread::sleep(Duration::from_millis(chance.next(400))),
         }
         if life.elapsed() > between {
             lives += 1;
@@ -211,23 +200,23 @@ fn runners(data: &Path) -> Vec<Pid> {
     pids.filter(of_this).collect()
 }
 
-fn kill_one_agent(data: &Path, dice: &mut Dice) {
+fn kill_one_agent(data: &Path, chance: &mut Chance) {
     let all = runners(data);
-    if let Some(one) = all.get(usize::try_from(dice.roll(8)).unwrap()) {
+    if let Some(one) = all.get(usize::try_from(chance.next(8)).unwrap()) {
         // It may have ended meanwhile.
         kill_process(*one, Signal::KILL).ok();
     }
 }
 
 /// Commands that are killed at any moment, with the daemon up.
-fn kill_a_command(host: &Host, dice: &mut Dice) {
+fn kill_a_command(host: &Host, chance: &mut Chance) {
     let commands: [&[&str]; 4] =
         [&["backup", "--keep", "2"], &["agents", "set", "main", "--model", "x"], &["check"], &["inject"]];
-    let arguments = commands[usize::try_from(dice.roll(4)).unwrap()];
+    let arguments = commands[usize::try_from(chance.next(4)).unwrap()];
     let mut command = host.command(arguments);
     command.env_remove("HEARTH_LOG");
     let running = Running::start(command, b"");
-    std::thread::sleep(Duration::from_millis(dice.roll(120)));
+    std::thread::sleep(Duration::from_millis(chance.next(120)));
     running.signal(Signal::KILL).end();
 }
 

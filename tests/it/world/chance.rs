@@ -28,7 +28,12 @@ impl Chance {
         i64::try_from(self.next(u64::try_from(end).unwrap())).unwrap()
     }
 
+    /// A number from 0 up to and not including `end`.
+    pub(crate) fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.next(u64::try_from(end).unwrap())).unwrap()
+    }
+
     pub(crate) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[usize::try_from(self.next(u64::try_from(all.len()).unwrap())).unwrap()]
+        &all[self.index(all.len())]
     }
 }
