@@ -86,16 +86,11 @@ impl Server {
             Incoming::Nothing => return Ok(None),
             Incoming::Wrong { id, code, message } => return Ok(Some(rpc::failure(&id, code, &message))),
         };
-        let result = match question {
-            Question::Initialize { version } => rpc::greeting(version.as_deref()),
-            Question::Ping => Value::Object(serde_json::Map::new()),
-            Question::ListTools => catalogue::tools(),
-            Question::Call { name, arguments } => match self.call(&id, &name, arguments, report)? {
-                Some(result) => result,
-                None => return Ok(None),
-            },
+        let result = match at_once(question) {
+            Ok(result) => Some(result),
+            Err((name, arguments)) => self.call(&id, &name, arguments, report)?,
         };
-        Ok(Some(rpc::success(&id, &result)))
+        Ok(result.map(|result| rpc::success(&id, &result)))
     }
 
     /// The answers that have come meanwhile, each with the id of what it answers. To be called in every pause.
@@ -187,6 +182,16 @@ impl Server {
             return Err(format!("a call with the id {id} still waits for its answer"));
         }
         Ok(())
+    }
+}
+
+/// The result of a question that is the same whoever asks, or else the tool that is called and its arguments.
+fn at_once(question: Question) -> Result<Value, (String, Value)> {
+    match question {
+        Question::Initialize { version } => Ok(rpc::greeting(version.as_deref())),
+        Question::Ping => Ok(Value::Object(serde_json::Map::new())),
+        Question::ListTools => Ok(catalogue::tools()),
+        Question::Call { name, arguments } => Err((name, arguments)),
     }
 }
 

@@ -4,14 +4,14 @@ use hearth_wire::{Context, InMessage};
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::rpc::{self, Incoming, Question};
-use super::{catalogue, plan};
+use super::rpc::{self, Incoming};
+use super::{at_once, plan};
 use crate::outgoing::Target;
 use crate::report::{Post, Scene};
 use crate::roots::Roots;
 
 /// The answer to a message; of a call that would write something, that as `{"post": message}`, in the words of the files
-/// in `agent/out/`. None if it wants no answer.
+/// in `agent/out/`. None if it wants no answer. Tools that write files of the group by themselves are unknown here.
 #[must_use]
 pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &Roots) -> Option<Value> {
     let (id, question) = match rpc::read(message) {
@@ -19,18 +19,18 @@ pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &
         Incoming::Cancelled(_) | Incoming::Nothing => return None,
         Incoming::Wrong { id, code, message } => return Some(rpc::failure(&id, code, &message)),
     };
-    let result = match question {
-        Question::Initialize { version } => rpc::greeting(version.as_deref()),
-        Question::Ping => json!({}),
-        Question::ListTools => catalogue::tools(),
-        Question::Call { name, arguments } => {
-            let Some(tool) = plan::tool(&name) else { return Some(rpc::success(&id, &rpc::unknown_tool(&name))) };
-            let scene = Scene { context: context.clone(), asked, roots, turn: 0 };
-            match Arguments::read(arguments).and_then(|arguments| tool(&arguments, &scene)) {
-                Ok(plan) => return Some(json!({ "post": file_of(plan.post) })),
-                Err(why) => rpc::tool_result(Err(why)),
+    let result = match at_once(question) {
+        Ok(result) => result,
+        Err((name, arguments)) => match plan::tool(&name) {
+            None => rpc::unknown_tool(&name),
+            Some(tool) => {
+                let scene = Scene { context: context.clone(), asked, roots, turn: 0 };
+                match Arguments::read(arguments).and_then(|arguments| tool(&arguments, &scene)) {
+                    Ok(plan) => return Some(json!({ "post": file_of(plan.post) })),
+                    Err(why) => rpc::tool_result(Err(why)),
+                }
             }
-        }
+        },
     };
     Some(rpc::success(&id, &result))
 }
