@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::assert_refused;
 use crate::host::{Host, event};
+use crate::world::chance::Chance;
 
 /// A store with tables of several pages and long values, a backup of it, and whether its last user was killed.
 fn filled(killed: bool) -> Host {
@@ -82,18 +83,6 @@ fn mended(host: &Host) {
     assert!(std::fs::read_dir(host.data()).unwrap().flatten().any(|entry| aside(&entry)), "the old one is gone");
 }
 
-/// Numbers that look random and are the same every time.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(below).unwrap()).unwrap()
-    }
-}
-
 /// Kinds of pages by the flags in their header.
 fn pages_of(bytes: &[u8], flag: u8) -> Vec<usize> {
     (0..bytes.len() / 4096).filter(|page| bytes[page * 4096 + 10] & flag != 0).collect()
@@ -103,7 +92,7 @@ fn pages_of(bytes: &[u8], flag: u8) -> Vec<usize> {
 fn changed_bytes_are_refused_or_found() {
     let host = filled(false);
     let whole = std::fs::read(file(&host)).unwrap();
-    let mut dice = Dice(0x5eed_cafe);
+    let mut chance = Chance(0x5eed_cafe);
     let mut refused = 0;
     let mut tried = 0;
     for (kind, flag) in [("branch", 1), ("leaf", 2), ("long value", 4), ("beginning", 8)] {
@@ -111,12 +100,12 @@ fn changed_bytes_are_refused_or_found() {
         assert!(!pages.is_empty(), "there is no page that is a {kind}");
         for round in 0..12 {
             let mut bytes = whole.clone();
-            let page = pages[dice.roll(pages.len())] * 4096;
+            let page = pages[chance.index(pages.len())] * 4096;
             let mut told = format!("{kind} page {}", page / 4096);
             // Headers and lists of rows first: that is where numbers are believed.
             for _ in 0..=round % 3 {
-                let at = page + if round % 2 == 0 { dice.roll(64) } else { dice.roll(4096) };
-                bytes[at] ^= 1 << dice.roll(8);
+                let at = page + if round % 2 == 0 { chance.index(64) } else { chance.index(4096) };
+                bytes[at] ^= 1 << chance.index(8);
                 told += &format!(", byte {}", at - page);
             }
             std::fs::write(file(&host), &bytes).unwrap();
@@ -133,16 +122,16 @@ fn changed_bytes_are_refused_or_found() {
 
 /// Whole pages that are something else: what a disk does that writes to the wrong place.
 fn overwritten(host: &Host, whole: &[u8]) {
-    let mut dice = Dice(0x0bad_d15c);
+    let mut chance = Chance(0x0bad_d15c);
     let pages = whole.len() / 4096;
     for round in 0..24 {
         let mut bytes = whole.to_vec();
-        let page = 2 + dice.roll(pages - 2);
-        let other = dice.roll(pages);
+        let page = 2 + chance.index(pages - 2);
+        let other = chance.index(pages);
         let new = match round % 3 {
             0 => vec![0; 4096],
             1 => whole[other * 4096..(other + 1) * 4096].to_vec(),
-            _ => (0..4096).map(|_| u8::try_from(dice.roll(256)).unwrap()).collect(),
+            _ => (0..4096).map(|_| u8::try_from(chance.index(256)).unwrap()).collect(),
         };
         bytes[page * 4096..(page + 1) * 4096].copy_from_slice(&new);
         std::fs::write(file(host), &bytes).unwrap();

@@ -6,9 +6,9 @@ use std::path::Path;
 use hearth::state::check::check_in_parts;
 use hearth::state::{Options, Store};
 
-use super::pages::Dice;
 use super::{Shim, is_stored, stored};
 use crate::host::Host;
+use crate::world::chance::Chance;
 
 /// Something that happened to the file, and how long the notes were then.
 enum Noted {
@@ -67,7 +67,7 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
     let noted = read(&std::fs::read(&path).unwrap());
     let syncs = noted.iter().filter(|noted| matches!(noted, Noted::Synced { .. })).count();
     assert!(syncs > 100, "only {syncs} syncs were noted");
-    let (mut open, mut seen, mut dice) = (Vec::new(), 0, Dice(0x0ff0_0ff0));
+    let (mut open, mut seen, mut chance) = (Vec::new(), 0, Chance(0x0ff0_0ff0));
     for noted in noted {
         match noted {
             Noted::Written { place, bytes } => open.push((place, bytes)),
@@ -76,7 +76,7 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
                 if seen % EVERY == 0 && !open.is_empty() {
                     // Before the sync: any part of what was written since the last one.
                     let before = at - 1;
-                    judge(&torn(&durable, &open, &mut dice), &accepted, before, "torn");
+                    judge(&torn(&durable, &open, &mut chance), &accepted, before, "torn");
                 }
                 for (place, bytes) in open.drain(..) {
                     put(&mut durable, place, &bytes);
@@ -91,13 +91,13 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
 }
 
 /// Some of the sectors that were written and not synced.
-fn torn(durable: &[u8], open: &[(usize, Vec<u8>)], dice: &mut Dice) -> Vec<u8> {
+fn torn(durable: &[u8], open: &[(usize, Vec<u8>)], chance: &mut Chance) -> Vec<u8> {
     const SECTOR: usize = 512;
     let mut image = durable.to_vec();
     // What LMDB writes to the first two pages is smaller than a sector: all of it is there, or nothing.
     for (place, bytes) in open {
         for (number, sector) in bytes.chunks(SECTOR).enumerate() {
-            if dice.roll(2) == 0 {
+            if chance.index(2) == 0 {
                 put(&mut image, place + number * SECTOR, sector);
             }
         }
