@@ -300,6 +300,15 @@ pub(super) const BANS: &[Ban] = &[
         why: "what an agent may touch is enforced in one place",
     },
     Ban {
+        thing: Thing::Text("db.sessions."),
+        within: "src/engine/",
+        places: &[
+            ("src/engine/sessions.rs", "makes them"),
+            ("src/engine/workspaces/", "those that no message changes"),
+        ],
+        why: "rows of agents' sessions may be written late: `Tables::session` has them as they are",
+    },
+    Ban {
         thing: Thing::Text("#[serde("),
         within: "src/model/",
         places: &[],
