@@ -55,9 +55,13 @@ pub(crate) struct Series {
 impl Series {
     /// What a look at `now` finds, in the zone.
     fn look(&mut self, now: i64, zone: Tz) {
-        if self.paused || self.over {
-            return;
+        if !self.paused && !self.over {
+            self.pass(now, zone);
         }
+    }
+
+    /// All slots until now have come.
+    fn pass(&mut self, now: i64, zone: Tz) {
         if let Some(floor) = self.floor {
             if floor > now {
                 return;
@@ -125,6 +129,11 @@ impl Book {
         }
     }
 
+    fn pass(&mut self, now: i64, at: usize) {
+        let series = &mut self.series[at];
+        series.pass(now, self.zones[series.agent]);
+    }
+
     /// The engine found everything anew.
     pub(crate) fn renew(&mut self, world: &World) {
         (0..self.series.len()).for_each(|at| self.renew_one(world, at));
@@ -176,7 +185,12 @@ impl Book {
                     self.series[at].changed = house.now();
                 }
             }
-            _ => self.series[at].over |= self.tell(house, TaskCommand::Cancel(id)),
+            _ => {
+                if self.tell(house, TaskCommand::Cancel(id)) {
+                    self.pass(house.now(), at);
+                    self.series[at].over = true;
+                }
+            }
         }
     }
 
@@ -206,14 +220,18 @@ impl Book {
         }
         let change = TaskChange { recurrence: Some(Some(text(&kind))), ..TaskChange::default() };
         if self.tell(house, TaskCommand::Set(self.series[at].id, Box::new(change))) {
+            self.pass(house.now(), at); // what had come by the old times was skipped
             let (now, series) = (house.now(), &mut self.series[at]);
             (series.kind, series.anchor, series.cursor, series.floor) = (kind, now, now, None);
         }
     }
 
     /// Every task was cancelled.
-    pub(crate) fn end(&mut self) {
-        self.series.iter_mut().for_each(|series| series.over = true);
+    pub(crate) fn end(&mut self, now: i64) {
+        for at in self.open() {
+            self.pass(now, at);
+            self.series[at].over = true;
+        }
     }
 
     /// A new series of some agent.
