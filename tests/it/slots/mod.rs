@@ -88,6 +88,10 @@ impl Series {
         self.cursor = self.cursor.min(now);
         let asked = self.anchor != self.created && self.anchor != self.changed;
         self.floor = (self.anchor > now && asked).then_some(self.anchor);
+        if self.anchor > now && !asked {
+            // It was made by a clock that was ahead: from now on it is as old as can be.
+            self.anchor = if let Kind::Every(length) = self.kind { self.anchor.rem_euclid(length) } else { 0 };
+        }
     }
 
     /// The first slot after what was looked at that was not used.
