@@ -1,12 +1,12 @@
 //! What people and agents do with tasks: make, change, pause, resume, end, run now.
 
 use super::slots::Series;
-use super::{fire, put, record, renew, zone_of};
+use super::{end, fire, put, record, renew, zone_of};
 use crate::engine::{Cx, Result, remove, sessions};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, TaskId};
 use crate::model::task::{
-    FireOutcome, NewTask, Recurrence, SkipReason, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
+    FireOutcome, NewTask, Recurrence, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::{Millis, Timestamp};
 use crate::state::Write;
@@ -50,20 +50,14 @@ pub(in crate::engine) fn command(
         Act::Set(change) => set(&mut task, change, &zone, cx.now.wall),
         Act::Pause => state(&mut task, TaskState::Active, TaskState::Paused),
         Act::Resume => state(&mut task, TaskState::Paused, TaskState::Active),
-        Act::Cancel => {
-            (task.state, task.next) = (TaskState::Cancelled, None);
-            Ok(())
-        }
+        Act::Cancel => Ok(end::cancel(cx, txn, (id, &mut task), &zone)?),
         Act::Run => run_now(cx, txn, (id, &mut task), &zone, effects)?,
     };
     if let Err(why) = changed {
         return Ok(Err(why));
     }
-    if task.state == TaskState::Cancelled
-        && let Some(at) = task.queued.take()
-    {
-        let outcome = FireOutcome::Skipped { reason: SkipReason::StillRunning, until: at, count: Some(1) };
-        record(cx, txn, (id, at), &zone, outcome)?;
+    if task.state.is_open() && task.next != before.next {
+        end::pass_over(cx, txn, (id, &before), &zone)?;
     }
     task.changed = cx.now.wall;
     put(cx, txn, id, (Some(&before), &task))?;
@@ -275,13 +269,14 @@ fn first_slot(
 
 /// Ends tasks of a removed agent; an occurrence that waits is dropped with the agent's messages. Whether none is left.
 pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<bool> {
-    let most = (cx.policy.rows_per_input / 8).max(1); // a task is up to three rows
+    let most = (cx.policy.rows_per_input / 8).max(1); // a task is up to three rows, and so are its last records
     let some = cx.db.tasks_by_agent.collect_prefix(txn, &agent, most)?;
     let all = some.len() < most;
+    let zone = zone_of(cx, txn, agent)?;
     for ((_, id), ()) in some {
         let before = cx.db.tasks.require(txn, &id)?;
-        let task =
-            Task { state: TaskState::Cancelled, next: None, queued: None, changed: cx.now.wall, ..before.clone() };
+        let mut task = Task { changed: cx.now.wall, ..before.clone() };
+        end::cancel(cx, txn, (id, &mut task), &zone)?;
         put(cx, txn, id, (Some(&before), &task))?;
     }
     Ok(all)

@@ -1,7 +1,7 @@
 //! Slots whose time has come: used, skipped or queued, each with a record.
 
 use super::slots::{Passed, Run, Series};
-use super::{put, record, zone_of};
+use super::{end, put, record, zone_of};
 use crate::engine::json::{self, Field};
 use crate::engine::messages::{self, NewMessage};
 use crate::engine::{Cx, Result, remove, sessions, wake};
@@ -36,11 +36,11 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
     let before = cx.db.tasks.require(txn, &id)?;
     let Some(slot) = before.due() else { return Ok(()) };
     let mut task = before.clone();
+    let zone = zone_of(cx, txn, task.agent)?;
     if remove::is_removed(cx, txn, task.agent)? {
-        (task.state, task.next) = (TaskState::Cancelled, None);
+        end::cancel(cx, txn, (id, &mut task), &zone)?;
         return put(cx, txn, id, (Some(&before), &task));
     }
-    let zone = zone_of(cx, txn, task.agent)?;
     let series = Series::of(&task, &zone);
     let newest = if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 };
     let passed = series.passed(slot, cx.now.wall, newest);
@@ -81,7 +81,7 @@ pub(super) fn has_place(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<
 
 /// What passed, without what was used: a slot that was used once is neither used nor skipped again, whatever the clock did
 /// meanwhile.
-fn unused(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, passed): (&Series, Passed)) -> Result<Passed> {
+pub(super) fn unused(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, passed): (&Series, Passed)) -> Result<Passed> {
     let mut newest = Vec::new();
     for slot in passed.newest {
         if !was_used(cx, txn, (id, slot))? {
@@ -173,10 +173,14 @@ struct Plan {
     skipped: Vec<(Run, SkipReason)>,
 }
 
+/// Whether a slot passed so long ago that its task does not use it any more.
+pub(super) fn is_late(task: &Task, slot: Timestamp, now: Timestamp) -> bool {
+    task.missed == Missed::Skip && slot < now.minus(LATE_MAX)
+}
+
 fn decide(task: &Task, Passed { newest, before }: Passed, now: Timestamp) -> Plan {
     let mut skipped: Vec<(Run, SkipReason)> = before.map(|run| (run, SkipReason::Missed)).into_iter().collect();
-    let late = newest.last().is_some_and(|last| *last < now.minus(LATE_MAX));
-    if task.missed == Missed::Skip && late {
+    if newest.last().is_some_and(|last| is_late(task, *last, now)) {
         skipped.extend(newest.into_iter().map(|slot| (Run::one(slot), SkipReason::Missed)));
         return Plan { run: Vec::new(), queue: None, skipped };
     }

@@ -10,6 +10,7 @@ use crate::state::Write;
 use crate::time::zone::Zone;
 
 mod change;
+mod end;
 mod fire;
 mod over;
 mod renew;

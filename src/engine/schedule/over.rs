@@ -1,13 +1,14 @@
 //! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins if there is a place for it.
 
-use super::{fire, put, record, zone_of};
+use super::{end, fire, put, record, zone_of};
 use crate::engine::{Cx, Result, notice, remove};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
-use crate::model::task::{FireOutcome, Gated, Slot, Task, TaskState};
+use crate::model::task::{FireOutcome, Gated, SkipReason, Slot, Task, TaskState};
 use crate::model::time::Timestamp;
 use crate::state::Write;
+use crate::time::zone::Zone;
 
 /// So many failures in a row are told to the owner, who may not see the chat of the task; and those of a script, which
 /// nobody else is told of, to whoever waits for its answers.
@@ -38,24 +39,34 @@ pub(in crate::engine) fn over(
     record(cx, txn, (slot.task, slot.at), &zone, outcome)?;
     if task.running == Some(message) {
         task.running = None;
-        if let Some(at) = task.queued.take()
-            && task.state != TaskState::Cancelled
-            && !remove::is_removed(cx, txn, task.agent)?
-        {
+        let ends = task.state == TaskState::Cancelled || remove::is_removed(cx, txn, task.agent)?;
+        if ends {
+            end::skip_waiting(cx, txn, (slot.task, &mut task), &zone)?;
+        } else if let Some(at) = task.queued.take() {
             if fire::has_place(cx, txn, task.agent)? {
                 let message = fire::start(cx, txn, (slot.task, &task), at, effects)?;
                 task.running = Some(message);
                 record(cx, txn, (slot.task, at), &zone, FireOutcome::Running(message))?;
             } else {
-                due_again(cx, txn, (slot.task, &mut task), at)?;
+                due_again(cx, txn, (slot.task, &mut task), (at, &zone))?;
             }
         }
     }
     put(cx, txn, slot.task, (Some(&before), &task))
 }
 
-/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is.
-fn due_again(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &mut Task), at: Timestamp) -> Result<()> {
+/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is. One that is
+/// too late for its task is skipped at once: those after it may have been, and are not to be skipped again with it.
+fn due_again(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, task): (TaskId, &mut Task),
+    (at, zone): (Timestamp, &Zone),
+) -> Result<()> {
+    if fire::is_late(task, at, cx.now.wall) {
+        let outcome = FireOutcome::Skipped { reason: SkipReason::Missed, until: at, count: Some(1) };
+        return record(cx, txn, (id, at), zone, outcome);
+    }
     cx.db.fires.delete(txn, &(id, at))?;
     task.next = Some(at);
     if task.state == TaskState::Done {

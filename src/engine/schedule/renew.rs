@@ -125,6 +125,10 @@ fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
             let anchor = Timestamp::from_millis(anchor.millis().rem_euclid(length));
             Some(Anew { anchor, first: None, after: now })
         }
+        // As above; that it was made then is said by when it was changed only until it is changed again.
+        Recurrence::Cron(_) if anchor > now => {
+            Some(Anew { anchor: Timestamp::from_millis(0), first: None, after: now })
+        }
         Recurrence::Cron(_) | Recurrence::Every(_) => Some(Anew { anchor, first: None, after: now }),
     }
 }
@@ -158,7 +162,8 @@ mod tests {
             (10, every(), (33, 33, 40), Some(43), 10, from(3, None, 10)),
             (11, every(), (33, 0, 33), Some(43), 10, from(3, None, 10)),
             (12, every(), (33, 33, 33), Some(43), 33, from(33, None, 33)),
-            (13, cron(), (33, 33, 33), Some(43), 10, from(33, None, 10)),
+            (13, cron(), (33, 33, 33), Some(43), 10, from(0, None, 10)),
+            (14, cron(), (33, 33, 33), Some(43), 33, from(33, None, 33)),
         ] {
             let (anchor, created, changed) = (at(anchor), at(created), at(changed));
             let base = task(Missed::RunOnce, Overlap::Refuse, false, None);

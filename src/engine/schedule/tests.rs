@@ -8,7 +8,7 @@ use crate::model::entity::{AgentSettings, Origin};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Completion, MessageState};
 use crate::model::task::{
-    Missed, NewTask, Overlap, Recurrence, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
+    Missed, NewTask, Overlap, Recurrence, SkipReason, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::Millis;
 
@@ -415,11 +415,7 @@ fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
         if paused {
             tell(&scene, TaskCommand::Pause(T)).unwrap();
         }
-        scene.done(|cx, txn, after| {
-            let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
-            let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
-            messages::end(cx, txn, running, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
-        });
+        done_without_room(&scene, running);
         let waiting = task(&scene);
         assert_eq!((waiting.running, waiting.queued), (None, None));
         assert_eq!(shown(waiting.next), "2026-01-15T14:00:00.000Z");
@@ -429,6 +425,69 @@ fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
         assert!(later.running.is_some());
         assert_eq!(shown(later.next), "2026-01-15T15:00:00.000Z");
         assert_eq!(fires(&scene).len(), 2);
+    }
+}
+
+/// A message ends while there is no room for another one.
+fn done_without_room(scene: &Scene, message: MessageId) {
+    scene.done(|cx, txn, after| {
+        let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
+        let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
+        messages::end(cx, txn, message, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+    });
+}
+
+#[test]
+fn a_slot_that_waited_too_long_is_skipped_once_and_so_are_those_after_it() {
+    let scene = scene();
+    let new = NewTask { overlap: Overlap::Queue, missed: Missed::Skip, ..new(None, Some("0 * * * *")) };
+    add(&scene, new).unwrap();
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    sweep(&scene, "2026-01-15T14:00:00Z");
+    assert_eq!(shown(sweep(&scene, "2026-01-15T17:30:00Z").queued), "2026-01-15T14:00:00.000Z");
+    done_without_room(&scene, running);
+    assert_eq!(shown(task(&scene).next), "2026-01-15T18:00:00.000Z");
+    sweep(&scene, "2026-01-15T17:31:00Z");
+    let missed = |first, until, count| {
+        let outcome = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(until), count: Some(count) };
+        (at(first).to_string(), outcome)
+    };
+    let expected = [
+        missed("2026-01-15T14:00:00Z", "2026-01-15T14:00:00Z", 1),
+        missed("2026-01-15T15:00:00Z", "2026-01-15T16:00:00Z", 2),
+        missed("2026-01-15T17:00:00Z", "2026-01-15T17:00:00Z", 1),
+    ];
+    assert_eq!(fires(&scene)[1..], expected);
+}
+
+/// Slots that are due, because there is no place for them, when the series ends or gets other times.
+#[test]
+fn what_was_due_when_its_series_ended_is_skipped() {
+    let other = TaskChange { recurrence: Some(Some("30 * * * *".to_owned())), ..TaskChange::default() };
+    let renamed = TaskChange { prompt: Some("other words".to_owned()), ..TaskChange::default() };
+    for (command, skipped) in [
+        (Some(TaskCommand::Cancel(T)), true),
+        (Some(TaskCommand::Set(T, Box::new(other))), true),
+        (Some(TaskCommand::Set(T, Box::new(renamed))), false),
+        (None, true), // its agent is removed
+    ] {
+        let scene = scene();
+        add(&scene, NewTask { overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) }).unwrap();
+        let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+        sweep(&scene, "2026-01-15T14:00:00Z");
+        tell(&scene, TaskCommand::Pause(T)).unwrap(); // so that nothing uses them meanwhile
+        done_without_room(&scene, running);
+        sweep(&scene, "2026-01-15T15:10:00Z");
+        match command {
+            Some(command) => drop(tell(&scene, command).unwrap()),
+            None => drop(scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects))),
+        }
+        let records = fires(&scene);
+        let outcome = |until| FireOutcome::Skipped { reason: SkipReason::Missed, until: at(until), count: Some(1) };
+        let expected = [("2026-01-15T14:00:00Z", skipped), ("2026-01-15T15:00:00Z", skipped)];
+        let expected: Vec<_> =
+            expected.iter().filter(|(_, is)| *is).map(|(slot, _)| (at(slot).to_string(), outcome(slot))).collect();
+        assert_eq!(records[1..], expected);
     }
 }
 
@@ -455,6 +514,9 @@ fn a_slot_that_waits_goes_with_its_agent() {
     let gone = task(&scene);
     assert_eq!((gone.state, gone.next, gone.queued), (TaskState::Cancelled, None, None));
     assert!(gone.changed > waiting.changed);
+    let slot = at("2026-01-15T14:00:00Z");
+    let outcome = FireOutcome::Skipped { reason: SkipReason::StillRunning, until: slot, count: Some(1) };
+    assert_eq!(fires(&scene)[1..], [(slot.to_string(), outcome)]);
 }
 
 /// What runs is kept however old it is, and so is what was noted late.

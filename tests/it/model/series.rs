@@ -76,15 +76,20 @@ impl Series {
         matches!(self.state(), TaskState::Cancelled | TaskState::Done)
     }
 
+    fn passed(&self, now: i64) -> Vec<i64> {
+        let grid = |next: i64| match self.every {
+            Some(every) => (0..).map(|n| next + n * every).take_while(|slot| *slot <= now).collect(),
+            None => vec![next],
+        };
+        self.next.filter(|next| *next <= now).map(grid).unwrap_or_default()
+    }
+
     /// Somebody looks at the clock. Of the times that passed, the newest ones are wanted, the others were missed; of those
     /// that are wanted while a run goes on, one may wait. What was used already is neither.
     fn look(&mut self, now: i64) {
         let rests = self.paused || self.cancelled;
         let Some(next) = self.next.filter(|next| !rests && *next <= now) else { return };
-        let passed: Vec<i64> = match self.every {
-            Some(every) => (0..).map(|n| next + n * every).take_while(|slot| *slot <= now).collect(),
-            None => vec![next],
-        };
+        let passed = self.passed(now);
         self.next = self.every.map(|every| next + every * i64::try_from(passed.len()).unwrap());
         let wanted = match self.missed {
             Missed::RunOnce => 1,
@@ -122,9 +127,10 @@ impl Series {
         self.waits.take().into_iter().for_each(|slot| self.run(slot));
     }
 
-    /// What runs goes on; what waits for it does not any more.
-    fn cancel(&mut self) {
+    /// What runs goes on; what waits for it does not any more, and what passed while the series rested is not used.
+    fn cancel(&mut self, now: i64) {
         self.cancelled = true;
+        self.skip(&self.passed(now), Fate::Missed);
         self.fates.extend(self.waits.take().map(|slot| (slot, Fate::TooEarly)));
     }
 }
@@ -270,7 +276,7 @@ impl Pair {
             }
             Step::Cancel if !series.is_over() => {
                 prop_assert!(tell(world, TaskCommand::Cancel(self.id)));
-                series.cancel();
+                series.cancel(now);
             }
             Step::Pause if !series.is_over() => {
                 prop_assert!(tell(world, TaskCommand::Pause(self.id)));

@@ -55,9 +55,13 @@ pub(crate) struct Series {
 impl Series {
     /// What a look at `now` finds, in the zone.
     fn look(&mut self, now: i64, zone: Tz) {
-        if self.paused || self.over {
-            return;
+        if !self.paused && !self.over {
+            self.pass(now, zone);
         }
+    }
+
+    /// All slots until now have come.
+    fn pass(&mut self, now: i64, zone: Tz) {
         if let Some(floor) = self.floor {
             if floor > now {
                 return;
@@ -84,6 +88,10 @@ impl Series {
         self.cursor = self.cursor.min(now);
         let asked = self.anchor != self.created && self.anchor != self.changed;
         self.floor = (self.anchor > now && asked).then_some(self.anchor);
+        if self.anchor > now && !asked {
+            // It was made by a clock that was ahead: from now on it is as old as can be.
+            self.anchor = if let Kind::Every(length) = self.kind { self.anchor.rem_euclid(length) } else { 0 };
+        }
     }
 
     /// The first slot after what was looked at that was not used.
@@ -123,6 +131,11 @@ impl Book {
         for series in &mut self.series {
             series.look(now, self.zones[series.agent]);
         }
+    }
+
+    fn pass(&mut self, now: i64, at: usize) {
+        let series = &mut self.series[at];
+        series.pass(now, self.zones[series.agent]);
     }
 
     /// The engine found everything anew.
@@ -176,7 +189,12 @@ impl Book {
                     self.series[at].changed = house.now();
                 }
             }
-            _ => self.series[at].over |= self.tell(house, TaskCommand::Cancel(id)),
+            _ => {
+                if self.tell(house, TaskCommand::Cancel(id)) {
+                    self.pass(house.now(), at);
+                    self.series[at].over = true;
+                }
+            }
         }
     }
 
@@ -206,14 +224,18 @@ impl Book {
         }
         let change = TaskChange { recurrence: Some(Some(text(&kind))), ..TaskChange::default() };
         if self.tell(house, TaskCommand::Set(self.series[at].id, Box::new(change))) {
+            self.pass(house.now(), at); // what had come by the old times was skipped
             let (now, series) = (house.now(), &mut self.series[at]);
             (series.kind, series.anchor, series.cursor, series.floor) = (kind, now, now, None);
         }
     }
 
     /// Every task was cancelled.
-    pub(crate) fn end(&mut self) {
-        self.series.iter_mut().for_each(|series| series.over = true);
+    pub(crate) fn end(&mut self, now: i64) {
+        for at in self.open() {
+            self.pass(now, at);
+            self.series[at].over = true;
+        }
     }
 
     /// A new series of some agent.

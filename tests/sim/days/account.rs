@@ -36,7 +36,7 @@ impl Sim {
         for (id, _) in tasks.into_iter().filter(|(_, task)| task.state.is_open()) {
             self.put(Input::Task(TaskCommand::Cancel(id)));
         }
-        self.book.end();
+        self.book.end(self.world.now().wall.millis());
         for round in 0..ROUNDS {
             if round % 8 == 0 && self.unfinished().is_empty() {
                 return;
