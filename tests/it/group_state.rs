@@ -470,3 +470,31 @@ fn a_thread_that_the_group_mutes_wakes_nobody() {
         assert_eq!((heard(&mut shared, Some("t1")), heard(&mut shared, None)), (true, true), "{name}");
     }
 }
+
+/// A file with nothing but what registering a session writes was begun anew, and lost what it lacks; any other file lacks
+/// what somebody took out of it.
+#[test]
+fn who_begins_a_file_anew_removes_nothing() {
+    let session = || json!({"epoch": 3, "session_id": null});
+    let bare = |sessions: Value| json!({"schema_version": 1, "session_id": null, "sessions": sessions});
+    let mut with_mutes = bare(json!({"default": session()}));
+    with_mutes["muted_threads"] = json!({});
+    for (number, file, stays) in [
+        (1, bare(json!({"default": session()})), true),
+        (2, bare(json!({})), true),
+        (3, bare(json!({"default": session(), "maintenance": session()})), false),
+        (4, with_mutes, false),
+    ] {
+        let mut shared = Shared::with(&full());
+        shared.look(3);
+        shared.file = Some(file.to_string());
+        shared.look(3);
+        assert_eq!(shared.json().get("mood").is_some(), stays, "{number}");
+    }
+    // Where there was nothing else a session that is missing was taken out.
+    let mut shared = Shared::with(&bare(json!({"default": session(), "maintenance": session()})));
+    shared.look(3);
+    shared.file = Some(bare(json!({"default": session()})).to_string());
+    shared.look(3);
+    assert_eq!(shared.json()["sessions"].get("maintenance"), None);
+}

@@ -197,6 +197,20 @@ fn the_operator_answers_before_anybody_was_told() {
     assert!(matches!(none, Reply::Refused(refusal) if refusal.code == "unknown"));
 }
 
+/// A long list is cut, and says so.
+#[test]
+fn more_items_than_fit_are_counted() {
+    for (count, last) in [(20, "\n- cfp-20\n"), (21, "\n- cfp-20\n- and 1 more\n"), (25, "\n- cfp-20\n- and 5 more\n")]
+    {
+        let mut world = working();
+        let mut skipped = report(1, SkipKind::Technical);
+        skipped.content.as_mut().unwrap().items = (1..=count).map(|number| format!("cfp-{number}")).collect();
+        put(&mut world, vec![skipped]);
+        end_turn(&mut world);
+        assert!(told(&world)[0].1.contains(last), "{:?}", told(&world));
+    }
+}
+
 /// What nobody can do any more cannot be asked for; that it is left can be said.
 #[test]
 fn nothing_is_done_now_by_an_agent_that_was_removed() {
