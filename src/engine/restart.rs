@@ -59,12 +59,23 @@ pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, after: &mut A
         }
         return Ok(Ok(vec![report(name, if ends { Action::Restarted } else { Action::Unchanged })]));
     }
+    try_start(cx, txn, (id, &row), after)?;
+    let action = if row.failed_starts > 0 { Action::Updated } else { Action::Unchanged };
+    Ok(Ok(vec![report(name, action)]))
+}
+
+/// A wait for the next start is over, if there is one.
+fn try_start(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, row): (SessionId, &ChatSession),
+    after: &mut Aftermath,
+) -> Result<()> {
     if row.failed_starts == 0 {
-        return Ok(Ok(vec![report(name, Action::Unchanged)]));
+        return Ok(());
     }
     starts::forget(cx, txn, id)?;
-    places::hand_on(cx, txn, &mut after.effects)?;
-    Ok(Ok(vec![report(name, Action::Updated)]))
+    places::hand_on(cx, txn, &mut after.effects)
 }
 
 /// Lets a session begin anew when its incarnation is next idle: what was said is kept, what its provider remembers does
@@ -103,9 +114,7 @@ fn changed(
     (id, row): (SessionId, &ChatSession),
     after: &mut Aftermath,
 ) -> Result<Made> {
-    if row.failed_starts > 0 {
-        sessions::update(cx, txn, id, |row| (row.failed_starts, row.start_after) = (0, None))?;
-    }
+    try_start(cx, txn, (id, row), after)?;
     if let Some(number) = row.live {
         renew::look(cx, txn, (id, number), &mut after.effects)?;
     }

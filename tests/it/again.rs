@@ -159,6 +159,49 @@ fn an_agent_is_held_off_as_a_whole() {
     assert_eq!(world.read(|db, txn| db.hold_offs.len(txn)), 0);
 }
 
+/// While an agent is held off, another word of its provider makes that longer at most, and is no further refusal in a row.
+#[test]
+fn a_second_word_while_an_agent_is_held_off() {
+    let mut world = World::of(&per_thread("max_parallel = 3"));
+    threads(&mut world, &["a", "b", "c"]);
+    world.settle();
+    let noted = |world: &World| {
+        let (_, row) = world.read(|db, txn| db.hold_offs.first(txn, ..)).unwrap();
+        (row.until.since(world.now().awake).get() / 1_000, row.since.millis(), row.waits)
+    };
+    for session in [2, 3] {
+        let session = SessionId::new(session);
+        let claims = world.outside.write(session, vec![claim(2, 1)]);
+        world.put(claims);
+    }
+    let since = world.now().wall.millis();
+    fail(&mut world, (1, 2), Again::Wait(Some(Millis::seconds(60))));
+    assert_eq!(noted(&world), (60, since, 1));
+    world.pass(Millis::seconds(10));
+    fail(&mut world, (2, 2), Again::Wait(Some(Millis::seconds(7))));
+    assert_eq!(noted(&world), (50, since, 1));
+    fail(&mut world, (3, 2), Again::Wait(Some(Millis::seconds(90))));
+    assert_eq!(noted(&world), (90, since, 1));
+}
+
+/// A message that is given up does not make those wait that were in its turn.
+#[test]
+fn the_backoff_is_that_of_what_is_tried_again() {
+    let mut world = running();
+    for wait in [5, 10, 20, 40, 80] {
+        fail(&mut world, (1, 2), Again::Later);
+        sweep(&mut world, wait);
+    }
+    world.inject(&event("2", "y", ""));
+    world.settle();
+    let turn = vec![claim(2, 6), claim(4, 6), try_again(2, vec![4], 6, Again::Later)];
+    let turn = world.outside.write(S, turn);
+    world.put(turn);
+    world.settle();
+    assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
+    assert_eq!(world.state_of(MessageId::new(2)), due_in(&world, 5));
+}
+
 /// Without a word of the provider the waits double; a person is told once, when a minute is over, and it costs no try.
 #[test]
 fn people_are_told_once_of_a_wait() {

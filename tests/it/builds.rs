@@ -1,7 +1,7 @@
 //! Images of agents: what follows when one was built, could not be, or is another one.
 
 use hearth::model::entity::Packages;
-use hearth::model::incarnation::StopReason;
+use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::report::Reply;
 use hearth::model::request::Install;
@@ -31,6 +31,8 @@ fn built(world: &mut World, packages: Packages, result: Result<(), &str>) {
 #[test]
 fn who_asked_for_packages_is_told_when_its_image_has_them() {
     let mut world = approved();
+    let card = "Agent “main” wants packages in its image:";
+    assert!(world.all_outbound().iter().any(|(_, row)| row.text.contains(card)));
     let install = Install { session: S, packages: both() };
     assert_eq!((main_agent(&world).installs, main_agent(&world).settings.packages), (vec![install], both()));
     let (before, _) = newest(&world);
@@ -55,6 +57,28 @@ fn who_asked_for_packages_is_told_when_its_image_has_them() {
     built(&mut world, both(), Ok(()));
     assert_eq!((newest(&world).0.seq, world.session(S).live), (note.seq, Some(2)));
     world.assert_sound();
+}
+
+/// Who was started after the decision, and before the image was there, does not have the packages either.
+#[test]
+fn who_started_before_the_image_was_there_is_replaced() {
+    let mut world = approved();
+    let turn = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(turn);
+    world.settle();
+    if world.session(S).live.is_some() {
+        let gone = world.outside.end(S, 1, Exit::Code(0));
+        world.put(gone);
+        world.settle();
+    }
+    let sender = r#""senderId":"ann","senderName":"Ann""#;
+    world.inject(&event_in(("net", "C", Some("t")), ("2", "hello again", sender), ""));
+    world.settle();
+    let claims = world.outside.write(S, vec![claim(4, 2)]);
+    world.put(claims);
+    assert_eq!((world.session(S).live, world.incarnation(S, 2).outdated), (Some(2), None));
+    built(&mut world, both(), Ok(()));
+    assert_eq!(world.incarnation(S, 2).outdated, Some(StopReason::Renewed));
 }
 
 #[test]

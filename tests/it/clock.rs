@@ -188,6 +188,13 @@ fn the_machine_can_move_while_it_runs() {
     let told = |effect: &Effect| matches!(effect, Effect::Export(export) if export.context.is_some());
     assert_eq!(world.effects.iter().filter(|effect| told(effect)).count(), 1, "the context is written again");
     world.settle();
+    // Where there is a zone of the house that of the machine is nobody's.
+    let mut world = World::of(&format!("timezone = \"Asia/Tokyo\"\n{ONE}"));
+    world.inject(&event("m1", "hi", ""));
+    world.settle();
+    world.move_to("Asia/Kolkata");
+    assert!(!world.effects.iter().any(told));
+    world.settle();
 }
 
 /// What goes because it is old does not come back.

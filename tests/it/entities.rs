@@ -1,8 +1,9 @@
 //! What an operator wants the entities to be, and what becomes of it.
 
 use hearth::model::address::{ChannelName, ForeignId, UserId};
-use hearth::model::configure::Change;
-use hearth::model::entity::{Destination, Folder};
+use hearth::model::channel::ChannelKind;
+use hearth::model::configure::{Change, ChannelSpec, Configure};
+use hearth::model::entity::{Destination, Folder, Origin};
 use hearth::model::id::{AgentId, SessionId};
 use hearth::model::incarnation::StopReason;
 use hearth::model::message::{MessageState, Reason};
@@ -11,7 +12,7 @@ use hearth::model::report::{Action, ChangeReport, Outcome, Reply};
 use hearth::model::{Effect, Input, Millis};
 
 use crate::world::outside::{claim, end, mid_turn, said};
-use crate::world::{ONE, World, configuration, event, event_in};
+use crate::world::{ONE, World, channel, configuration, event, event_in};
 
 fn lines(reports: &[ChangeReport]) -> Vec<String> {
     reports.iter().map(|report| format!("{}: {}", report.entity, report.action.as_str())).collect()
@@ -319,4 +320,90 @@ fn a_removed_chat() {
     assert_eq!(chats, 2, "a chat of the same address is another row");
     let named = world.read(|db, txn| Ok(db.destinations.first(txn, ..)?.unwrap().1));
     assert_eq!(named, Destination::Chat(hearth::model::id::ChatId::new(2)));
+}
+
+/// Whoever is removed takes no more messages of chats that name nobody; the rest of the settings stays.
+#[test]
+fn a_removed_agent_is_nobodys_default() {
+    let toml = format!("default_agent = \"main\"\ntimezone = \"Asia/Tokyo\"\n[[agents]]\nfolder = \"other\"\n{ONE}");
+    let mut world = World::of(&toml);
+    for (name, default) in [("other", Some("main")), ("main", None)] {
+        world.configure(vec![Change::RemoveAgent(folder(name))]).unwrap();
+        let settings = world.read(|db, txn| db.settings.require(txn, &()));
+        let found = settings.default_agent.as_ref().map(Folder::as_str);
+        assert_eq!((found, settings.timezone.is_some()), (default, true), "{name}");
+    }
+}
+
+#[test]
+fn settings_are_changed_by_another_value_only() {
+    let mut world = World::of("timezone = \"Asia/Tokyo\"");
+    for (zone, action) in [("Asia/Tokyo", Action::Unchanged), ("Europe/Berlin", Action::Updated)] {
+        assert_eq!(world.apply(&format!("timezone = \"{zone}\""))[0].action, action, "{zone}");
+    }
+}
+
+/// A channel is connected anew when something about it changes, and only then.
+#[test]
+fn channels_are_connected_when_they_change() {
+    let mut world = World::new();
+    let plain = || channel("hook", ChannelKind::Webhook);
+    let Change::PutChannel(spec) = plain() else { panic!() };
+    let elsewhere =
+        || Change::PutChannel(ChannelSpec { base_url: Some("https://b.example".to_owned()), ..spec.clone() });
+    let remove = || Change::RemoveChannel(ChannelName::new("hook").unwrap());
+    for (change, action) in [
+        (plain(), Action::Created),
+        (plain(), Action::Unchanged),
+        (elsewhere(), Action::Updated),
+        (elsewhere(), Action::Unchanged),
+        (remove(), Action::Removed),
+    ] {
+        assert_eq!(world.configure(vec![change]).unwrap()[0].action, action);
+        let connected = world.effects.iter().filter(|effect| matches!(effect, Effect::Reconnect(_))).count();
+        assert_eq!(connected, usize::from(action != Action::Unchanged), "{action:?}");
+        world.lose_effects();
+    }
+    assert!(world.configure(vec![remove()]).unwrap_err().message.contains("there is no channel hook"));
+}
+
+/// What a file does not name any more goes with `--prune`, if a file made it.
+#[test]
+fn channels_that_a_file_does_not_name_are_pruned() {
+    let mut world = World::new();
+    world.configure(vec![channel("mine", ChannelKind::Webhook)]).unwrap();
+    let mut file = |names: &[&str]| {
+        let mut changes: Vec<Change> = names.iter().map(|name| channel(name, ChannelKind::Webhook)).collect();
+        changes.push(Change::Prune);
+        match world.put(Input::Configure(Configure::new(changes, Origin::File))) {
+            Reply::Configured(reports) => lines(&reports),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(file(&["a", "b"]), ["channel a: created", "channel b: created"]);
+    assert_eq!(file(&["a"]), ["channel a: unchanged", "channel b: removed"]);
+    assert_eq!(file(&[]), ["channel a: removed"]);
+}
+
+/// What is put again is as the second one says, and keeps what it does not say.
+#[test]
+fn what_is_put_again_is_changed_in_its_row() {
+    let mut world = World::of(&format!("{PEOPLE}{ONE}"));
+    let rows = |world: &World| {
+        let chat = world.read(|db, txn| Ok(db.chats.first(txn, ..)?.unwrap().1));
+        let user = world.read(|db, txn| Ok(db.users.first(txn, ..)?.unwrap().1));
+        (chat.group, chat.name, user.name)
+    };
+    let named = |name: &str| Some(name.to_owned());
+    assert_eq!(rows(&world), (false, None, named("Ann")));
+    let second = ONE.replace("\"public\"", "\"public\"\ngroup = true\nname = \"Friends\"");
+    world.apply(&format!("{}{second}", PEOPLE.replace("\"Ann\"", "\"Anna\"")));
+    assert_eq!(rows(&world), (true, named("Friends"), named("Anna")));
+    world.apply(&format!("{}{ONE}", PEOPLE.replace("name = \"Ann\"\n", "")));
+    assert_eq!(rows(&world), (false, named("Friends"), named("Anna")));
+    for chat in ["C", "D"] {
+        let (channel, id) = place(chat);
+        let refused = world.configure(vec![Change::RemoveWiring(channel, id, folder("other"))]).unwrap_err();
+        assert!(refused.message.contains(&format!("there is no wiring net/{chat} -> other")), "{refused:?}");
+    }
 }

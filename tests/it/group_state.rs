@@ -10,13 +10,14 @@ use hearth::model::group::{
     FieldName, GroupInput, StateChange, StateContent, StateExport, StateFile, StateRead, StateTrouble,
 };
 use hearth::model::id::AgentId;
-use hearth::model::report::Reply;
+use hearth::model::message::Reason;
+use hearth::model::report::{Decision, Reply};
 use hearth::model::{Input, Millis};
 use hearth::state::Digest;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::world::{ONE, World};
+use crate::world::{ONE, World, event_in};
 
 const AGENT: AgentId = AgentId::new(1);
 
@@ -436,4 +437,64 @@ fn a_clock_that_has_just_jumped_ahead_makes_nothing_old() {
     shared.look(3);
     shared.world.sweep();
     assert_eq!((left(&shared).0, waits(&shared)), (0, false));
+}
+
+/// What a program of the group mutes does not wake the agent, by any of the names that programs give to a thread or a chat,
+/// and wakes it again when that is taken back.
+#[test]
+fn a_thread_that_the_group_mutes_wakes_nobody() {
+    for (name, thread, chat) in [
+        ("t1", true, false),
+        ("C:t1", true, false),
+        ("net/C/t1", true, false),
+        ("C", true, true),
+        ("net:C", true, true),
+        ("t2", false, false),
+    ] {
+        let mut shared = Shared::with(&full());
+        shared.look(3);
+        let mut n = 0;
+        let mut heard = |shared: &mut Shared, thread: Option<&str>| {
+            n += 1;
+            let said = (&*format!("m{n}"), "x", "\"senderId\":\"ann\"");
+            let report = shared.world.inject(&event_in(("net", "C", thread), said, ""));
+            assert_eq!(report.wirings[0].why == Reason::Muted, report.wirings[0].decision == Decision::Ignored);
+            report.wirings[0].decision == Decision::Engaged
+        };
+        shared.foreign(|file| file["muted_threads"] = json!({name: {"muted_at": "2026-04-20T12:00:00Z"}}));
+        shared.look(3);
+        let found = (heard(&mut shared, Some("t1")), heard(&mut shared, None));
+        assert_eq!(found, (!thread, !chat), "{name}");
+        shared.foreign(|file| file["muted_threads"] = json!({}));
+        shared.look(3);
+        assert_eq!((heard(&mut shared, Some("t1")), heard(&mut shared, None)), (true, true), "{name}");
+    }
+}
+
+/// A file with nothing but what registering a session writes was begun anew, and lost what it lacks; any other file lacks
+/// what somebody took out of it.
+#[test]
+fn who_begins_a_file_anew_removes_nothing() {
+    let session = || json!({"epoch": 3, "session_id": null});
+    let bare = |sessions: Value| json!({"schema_version": 1, "session_id": null, "sessions": sessions});
+    let mut with_mutes = bare(json!({"default": session()}));
+    with_mutes["muted_threads"] = json!({});
+    for (number, file, stays) in [
+        (1, bare(json!({"default": session()})), true),
+        (2, bare(json!({})), true),
+        (3, bare(json!({"default": session(), "maintenance": session()})), false),
+        (4, with_mutes, false),
+    ] {
+        let mut shared = Shared::with(&full());
+        shared.look(3);
+        shared.file = Some(file.to_string());
+        shared.look(3);
+        assert_eq!(shared.json().get("mood").is_some(), stays, "{number}");
+    }
+    // Where there was nothing else a session that is missing was taken out.
+    let mut shared = Shared::with(&bare(json!({"default": session(), "maintenance": session()})));
+    shared.look(3);
+    shared.file = Some(bare(json!({"default": session()})).to_string());
+    shared.look(3);
+    assert_eq!(shared.json()["sessions"].get("maintenance"), None);
 }

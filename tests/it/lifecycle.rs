@@ -408,6 +408,10 @@ fn places() {
         threads(&mut world, &["a", "b", "c", "d"]);
         world.settle();
         assert_eq!(live(&world), [1, 2]);
+        for session in [1, 2].map(SessionId::new) {
+            let claims = world.outside.write(session, vec![claim(2, 1)]);
+            world.put(claims);
+        }
         pass(&mut world, 20);
         assert_eq!(live(&world), [1, 2], "nobody is ended in a turn");
         answer(&mut world, 2, 2);

@@ -42,6 +42,7 @@ mod home;
 mod host;
 mod image;
 mod installed;
+mod intake;
 mod laws;
 mod lifecycle;
 mod metrics;

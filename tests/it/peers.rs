@@ -289,6 +289,9 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 1);
     assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 2);
+    world.pass(Millis::minutes(60));
+    say(&mut world, S1, Some(newest), to("b"));
+    assert_eq!(world.outside.shown.len(), 2, "they hear of it again after an hour");
     // A person speaks: the count begins anew.
     world.inject(&event_in(("net", "A1", None), ("again", "go on", ""), ""));
     world.settle();
@@ -325,15 +328,24 @@ fn a_message_may_wait_for_its_time_and_a_full_agent_takes_none() {
     let later = Said { deliver_after: Some(at), ..said(3, 1, None, to("b")) };
     let input = world.outside.write(S1, vec![mid_turn(later)]);
     world.put(input);
+    world.settle();
     let waits = heard(&world, SB).pop().unwrap();
     assert!(!world.outside.inbox[&SB].contains_key(&waits.seq));
     world.pass(Millis::minutes(6));
     world.sweep();
     world.settle();
     assert!(world.outside.inbox[&SB].contains_key(&waits.seq));
+    turn(&mut world, SB, to("a"));
+    // A time that is over is no reason to wait.
+    let late = Said { deliver_after: Some(at), ..said(5, 1, None, to("b")) };
+    let input = world.outside.write(S1, vec![mid_turn(late)]);
+    world.put(input);
+    world.settle();
+    let brought = heard(&world, SB).pop().unwrap();
+    assert!(brought.seq > waits.seq && world.outside.inbox[&SB].contains_key(&brought.seq));
     say(&mut world, S1, None, to("b"));
     say(&mut world, S1, None, to("b"));
-    assert_eq!(heard(&world, SB).len(), 2);
+    assert_eq!(heard(&world, SB).len(), 3);
     assert!(world.journal().iter().any(|line| line.contains("too many waiting messages")), "{:?}", world.journal());
 }
 

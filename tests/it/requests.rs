@@ -223,6 +223,27 @@ fn a_question_lapses_and_late_answers_do_nothing() {
     assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()));
 }
 
+/// Nobody is left who could be told of the answer, or that there is none.
+#[test]
+fn a_question_of_an_agent_that_is_gone_is_told_to_nobody() {
+    for answered in [false, true] {
+        let mut world = working();
+        ask(&mut world, "q", question());
+        let folder = main_agent(&world).folder;
+        world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
+        world.settle();
+        let before = world.all_messages().len();
+        if answered {
+            press(&mut world, "net:ann", 0);
+        }
+        world.pass(Millis::minutes(6));
+        world.sweep();
+        world.settle();
+        assert!(!matches!(the_question(&world).state, QuestionState::Open));
+        assert_eq!(world.all_messages().len(), before, "{answered}");
+    }
+}
+
 #[test]
 fn no_question_waits_longer_than_a_day() {
     let mut world = working();

@@ -4,7 +4,7 @@ use hearth::model::configure::Change;
 use hearth::model::effect::Effect;
 use hearth::model::entity::{Folder, ProviderKind};
 use hearth::model::id::{MessageId, SessionId};
-use hearth::model::incarnation::{Phase, StopReason};
+use hearth::model::incarnation::{Exit, Phase, StopReason};
 use hearth::model::message::MessageState;
 use hearth::model::report::Action;
 
@@ -76,7 +76,7 @@ fn a_restart_of_many_and_of_none() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
     threads(&mut world, &["a", "b", "c"]);
     world.settle();
-    let gone = world.outside.end(SessionId::new(3), 1, hearth::model::incarnation::Exit::Code(0));
+    let gone = world.outside.end(SessionId::new(3), 1, Exit::Code(0));
     world.put(gone);
     world.settle();
     let reports = world.configure(vec![restart(Some("Resuming."))]).unwrap();
@@ -92,6 +92,60 @@ fn a_restart_of_many_and_of_none() {
     }
     world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
     assert!(world.configure(vec![restart(None)]).is_err(), "one that was removed is none");
+}
+
+/// One session is started again, whatever its phase: the others of its agent are left alone, and nothing is started twice.
+#[test]
+fn a_restart_of_one_session() {
+    let mut world = World::of(&per_thread("max_parallel = 3"));
+    threads(&mut world, &["a", "b"]);
+    world.settle();
+    let restart = |world: &mut World| world.configure(vec![Change::RestartSession(S)]).unwrap()[0].action;
+    assert_eq!(restart(&mut world), Action::Restarted);
+    assert!(matches!(world.incarnation(S, 1).phase, Phase::Stopping { why: StopReason::Restarted, .. }));
+    assert_eq!(restart(&mut world), Action::Unchanged, "it ends already");
+    world.settle();
+    assert_eq!((world.session(S).live, world.session(SessionId::new(2)).live), (Some(2), Some(1)));
+    assert_eq!(world.message(M).tries, 0);
+    answer(&mut world, 1, 2);
+    let gone = world.outside.end(S, 2, Exit::Code(0));
+    world.put(gone);
+    world.settle();
+    let before = world.text();
+    assert_eq!((restart(&mut world), world.text()), (Action::Unchanged, before), "nothing lives, and nothing waits");
+    for (id, words) in [(9, "there is no session se9"), (2, "session se2 is archived")] {
+        if id == 2 {
+            world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
+            for _ in 0..3 {
+                world.settle();
+                world.sweep();
+            }
+        }
+        let refused = world.configure(vec![Change::RestartSession(SessionId::new(id))]).unwrap_err();
+        assert!(refused.message.contains(words), "{refused:?}");
+    }
+}
+
+/// Whoever changes something about a session whose starts fail wants to see at once whether it helps.
+#[test]
+fn a_session_that_could_not_start_is_tried_at_once() {
+    for (change, action) in [
+        (Change::RestartSession(S), Action::Updated),
+        (Change::ResetSession(S), Action::Updated),
+        (Change::SetSessionProvider(S, Some(ProviderKind::Claude)), Action::Updated),
+        (Change::SetSessionProvider(S, None), Action::Unchanged),
+    ] {
+        let mut world = World::of(ONE);
+        world.outside.startable = false;
+        world.inject(&event("1", "x", ""));
+        world.settle();
+        assert_eq!((world.session(S).failed_starts, world.session(S).live), (1, None));
+        world.outside.startable = true;
+        assert_eq!(world.configure(vec![change.clone()]).unwrap()[0].action, action, "{change:?}");
+        world.settle();
+        let expected = if action == Action::Updated { (0, Some(2)) } else { (1, None) };
+        assert_eq!((world.session(S).failed_starts, world.session(S).live), expected, "{change:?}");
+    }
 }
 
 /// A session begins anew: its epoch rises, what lives is replaced when it is idle, what was said stays.

@@ -1,13 +1,15 @@
 //! What is not kept for ever: what goes when, and what stays because something needs it.
 
 use hearth::channel::event;
+use hearth::engine::retention::needs_sent_files;
 use hearth::model::content::BlobId;
+use hearth::model::delivery::DeliveryResult;
 use hearth::model::id::{BodyId, MessageId, OutboundId, SessionId};
 use hearth::model::mailbox::{KeptFile, Said, Target};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
-use hearth::model::{Input, Millis};
+use hearth::model::{Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end, mid_turn, said};
 use crate::world::{ONE, World, event_in};
@@ -305,4 +307,34 @@ fn decisions_and_questions_go_when_they_are_over() {
     days(&mut world, 2);
     sweep_all(&mut world);
     assert_eq!(left(&world), (0, 0));
+}
+
+/// Files that were kept to be sent: whether a message needs them, and for how long those wait that no message names.
+#[test]
+fn files_to_send_are_needed_until_they_are_sent_and_old() {
+    let needed = |world: &World, wire_id: &str, since: Timestamp| {
+        let now = world.now().wall;
+        world.read(|db, txn| needs_sent_files(db, txn, (S, wire_id), (since, now)))
+    };
+    for sent in [true, false] {
+        let mut world = World::of(ONE);
+        world.outside.channel = Box::new(move |_| {
+            Some(if sent { DeliveryResult::Delivered { platform_message: None } } else { DeliveryResult::Absent })
+        });
+        world.put(plain("m1"));
+        world.settle();
+        let written = world.outside.write(S, vec![claim(2, 1), mid_turn(with_kept(3))]);
+        world.put(written);
+        world.settle();
+        let began = world.now().wall;
+        for (days_later, named, unknown) in [(0, true, true), (6, true, true), (2, true, false), (400, !sent, false)] {
+            days(&mut world, days_later);
+            assert_eq!(needed(&world, "out-1-3", began), named, "{sent} {days_later}");
+            for id in ["out-1-5", &"x".repeat(5_000)] {
+                assert_eq!(needed(&world, id, began), unknown, "{sent} {days_later}");
+            }
+        }
+        world.apply("[retention]\nattachments = \"forever\"");
+        assert!(needed(&world, "out-1-3", began));
+    }
 }

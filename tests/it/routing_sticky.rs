@@ -180,6 +180,28 @@ fn stickiness_lapses() {
     assert_eq!(decided(&mut world, Some("t"), ""), KEPT);
 }
 
+/// Since when an agent goes on listening: from the first engagement of a row of them, not from before a pause.
+#[test]
+fn since_when_it_sticks() {
+    let since = |world: &World| {
+        let rows: Vec<_> = world.read(|db, txn| db.sticky.iter(txn)?.collect());
+        rows[0].1.since
+    };
+    let lifetime = Policy::STANDARD.sticky_lifetime;
+    let mut world = of(STICKY);
+    say(&mut world, Some("t"), MENTIONED);
+    let first = since(&world);
+    assert_eq!(first, world.now().wall);
+    for _ in 0..2 {
+        world.pass(Millis::new(lifetime.get() - 1));
+        say(&mut world, Some("t"), "");
+        assert_eq!(since(&world), first);
+    }
+    world.pass(lifetime);
+    say(&mut world, Some("t"), MENTIONED);
+    assert_eq!(since(&world), world.now().wall, "over, and begun anew before a sweep came");
+}
+
 /// Sweeps remove what has lapsed in slices, and write nothing when nothing has.
 #[test]
 fn lapsed_rows_are_swept_in_slices() {
@@ -296,6 +318,8 @@ fn mutes() {
 #[test]
 fn whose_and_what_a_mute_is() {
     let mut world = World::of(&chat("public", &[("main", ALWAYS), ("other", ALWAYS)]));
+    let thread = world.configure(vec![Change::Mute(main_agent(), place(Some("u")))]).unwrap();
+    assert_eq!(thread[0].entity, "mute net/C (thread u) of main");
     change(&mut world, Change::Mute(main_agent(), place(None)));
     for thread in [None, Some("t")] {
         let report = say(&mut world, thread, MENTIONED);

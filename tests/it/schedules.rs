@@ -1,16 +1,19 @@
 //! Tasks in a world of their own: no room, removed agents, sessions that are over, records that are old.
 
 use hearth::model::configure::Change;
+use hearth::model::delivery::Outbound;
 use hearth::model::entity::Folder;
 use hearth::model::id::{AgentId, SessionId, TaskId};
-use hearth::model::mailbox::{Collection, Said, Target};
+use hearth::model::mailbox::{Again, Collection, Failure, Found, Record, Said, Target};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
+use hearth::model::task::{
+    FireOutcome, Gated, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState,
+};
 use hearth::model::{Input, Millis};
 
 use crate::world::outside::{claim, end, said};
-use crate::world::{ONE, World, event, inbound};
+use crate::world::{ONE, World, event, event_in, inbound};
 
 const T: TaskId = TaskId::new(1);
 const S: SessionId = SessionId::new(1);
@@ -176,6 +179,49 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
 #[test]
 fn an_answer_for_nobody_is_no_failure() {
     done_once(|number| vec![said(3, number, Some(2), Target::Reply)]).assert_sound();
+}
+
+/// The third failure in a row is told to the owner; that of a script, of which nobody else hears, also where its answers go.
+#[test]
+fn a_task_that_fails_again_and_again_is_told() {
+    for (script, places) in [(None, vec!["t"]), (Some("exit 1".to_owned()), vec!["C", "t"])] {
+        let mut world = World::of(ONE);
+        // Somebody is at the terminal.
+        world.inject(&event_in(("terminal", "t", None), ("o", "x", ""), ""));
+        world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
+        let reply = Some(hearth::model::Address {
+            channel: hearth::model::ChannelName::new("net").unwrap(),
+            platform_id: hearth::model::ForeignId::new("chat", "C").unwrap(),
+            thread: None,
+        });
+        let scripted = script.is_some();
+        world.put(add(NewTask { script, reply, ..new(&world, 60, Some("10m")) }));
+        let told = |world: &World| -> Vec<(String, String)> {
+            let all = world.all_outbound().into_iter().map(|(_, row)| row);
+            let row = |row: Outbound| (row.to.unwrap().platform_id.to_string(), row.text);
+            all.filter(|row| row.text.starts_with("The scheduled task")).map(row).collect()
+        };
+        for run in 1..=4 {
+            world.pass(Millis::minutes(10));
+            world.sweep();
+            world.settle();
+            let message = world.all_messages().pop().unwrap().1;
+            let (session, seq) = (message.session, message.seq);
+            let incarnation = world.session(session).live.unwrap();
+            let why = "no model".to_owned();
+            let failure = (!scripted).then(|| Failure { error: why.clone(), again: Again::Never });
+            let gated = scripted.then_some(Gated { why, failed: true });
+            let record = Record::End { seq, also: vec![], incarnation, failure, gated, answers: vec![] };
+            let over = Found { record, files: vec![format!("ack/{seq}.json")] };
+            let turn = world.outside.write(session, vec![claim(seq, incarnation), over]);
+            world.put(turn);
+            world.settle();
+            let found: Vec<String> = told(&world).into_iter().map(|(place, _)| place).collect();
+            assert_eq!(found, if run < 3 { vec![] } else { places.clone() }, "{scripted} {run}");
+        }
+        let words = "The scheduled task ta1 of main failed several times in a row: no model. See `hearth tasks";
+        assert!(told(&world).iter().all(|(_, text)| text.starts_with(words)), "{:?}", told(&world));
+    }
 }
 
 #[test]

@@ -197,6 +197,33 @@ fn the_operator_answers_before_anybody_was_told() {
     assert!(matches!(none, Reply::Refused(refusal) if refusal.code == "unknown"));
 }
 
+/// A long list is cut, and says so.
+#[test]
+fn more_items_than_fit_are_counted() {
+    for (count, last) in [(20, "\n- cfp-20\n"), (21, "\n- cfp-20\n- and 1 more\n"), (25, "\n- cfp-20\n- and 5 more\n")]
+    {
+        let mut world = working();
+        let mut skipped = report(1, SkipKind::Technical);
+        skipped.content.as_mut().unwrap().items = (1..=count).map(|number| format!("cfp-{number}")).collect();
+        put(&mut world, vec![skipped]);
+        end_turn(&mut world);
+        assert!(told(&world)[0].1.contains(last), "{:?}", told(&world));
+    }
+}
+
+/// What nobody can do any more cannot be asked for; that it is left can be said.
+#[test]
+fn nothing_is_done_now_by_an_agent_that_was_removed() {
+    let mut world = working();
+    put(&mut world, vec![report(1, SkipKind::Policy)]);
+    world.configure(vec![hearth::model::configure::Change::RemoveAgent(main_agent(&world).folder)]).unwrap();
+    let mut answer = |value: &str| world.put(Input::Decide(Matter::Skip(SkipId::new(1)), value.to_owned()));
+    let now = answer("now");
+    assert!(matches!(&now, Reply::Refused(refusal) if refusal.message.contains("no conversation")), "{now:?}");
+    let leave = answer("leave");
+    assert!(matches!(leave, Reply::Answered { decided: true, .. }), "{leave:?}");
+}
+
 #[test]
 fn technical_skips_are_quiet_if_the_operator_wants_so_until_they_repeat() {
     let mut world = working();

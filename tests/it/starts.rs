@@ -103,6 +103,57 @@ fn what_ends_the_wait_for_a_start() {
     }
 }
 
+/// A change of one agent is no reason to try another.
+#[test]
+fn only_what_was_changed_is_tried_at_once() {
+    let other = "[[agents]]\nfolder = \"other\"\n[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\nunknown_senders = \"public\"\n\
+                 [[chats.wirings]]\nagent = \"other\"\nengage = \"pattern\"\npattern = \".\"\n";
+    let mut world = World::of(&format!("{ONE}{other}"));
+    world.outside.startable = false;
+    world.inject(&event("1", "x", ""));
+    world.inject(&event_in(("net", "D", None), ("2", "x", "\"senderId\":\"ann\""), ""));
+    world.settle();
+    let second = SessionId::new(2);
+    assert_eq!((world.session(S).failed_starts, world.session(second).failed_starts), (1, 1));
+    world.outside.startable = true;
+    world.apply(&format!("{ONE}{}", other.replace("\"other\"\n[[chats]]", "\"other\"\nmodel = \"x\"\n[[chats]]")));
+    world.settle();
+    assert_eq!((world.session(S).failed_starts, world.session(S).live), (1, None));
+    assert_eq!((world.session(second).failed_starts, world.session(second).live), (0, Some(2)));
+}
+
+/// It has begun as soon as it takes something, not only when it ends that.
+#[test]
+fn a_claim_ends_a_series_of_failed_starts() {
+    let mut world = stopped();
+    world.outside.startable = true;
+    sweep(&mut world, 5);
+    assert_eq!((world.session(S).failed_starts, world.session(S).live), (1, Some(2)));
+    let claims = world.outside.write(S, vec![claim(2, 2)]);
+    world.put(claims);
+    assert_eq!((world.session(S).failed_starts, world.session(S).start_after), (0, None));
+}
+
+/// What an incarnation writes says that it runs, although nobody has heard so from the runtime.
+#[test]
+fn whoever_takes_something_has_started() {
+    let mut world = World::of(ONE);
+    world.inject(&event("1", "x", ""));
+    let launch = world.effects.pop_front().unwrap();
+    assert!(!world.outside.perform(launch).is_empty(), "what is heard of it is lost");
+    world.lose_effects();
+    assert_eq!(world.incarnation(S, 1).phase, Phase::Starting);
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    assert_eq!(world.incarnation(S, 1).phase, Phase::Running);
+    // One that is being stopped is not brought back by what it wrote before.
+    world.configure(vec![Change::RestartAgent(Folder::new("main").unwrap(), None)]).unwrap();
+    world.lose_effects();
+    let done = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(done);
+    assert!(matches!(world.incarnation(S, 1).phase, Phase::Stopping { .. }));
+}
+
 /// Ended before it took anything, soon after its launch: a start that failed. Later, or after it took something: a try.
 #[test]
 fn what_counts_as_a_start_that_failed() {

@@ -57,23 +57,19 @@ fn respond(
     (by, text): (&UserId, &str),
 ) -> Result<Option<Applied>> {
     let wanted = decide_form(text);
-    let mut newest = true;
     for (id, matter) in asked {
         let outbound = cx.db.outbound.require(txn, id)?;
         let Some(to) = outbound.to else { continue };
         // What nobody has seen yet is answered by its id only.
         let shown = matches!(outbound.state, OutState::Delivered { .. });
         match (&outbound.act, &wanted) {
-            (Act::Ask(card), Form::Option(named, option))
-                if named.map_or(newest && shown, |named| named == *matter) =>
-            {
+            (Act::Ask(card), Form::Option(named, option)) if named.map_or(shown, |named| named == *matter) => {
                 return choose(cx, txn, card, *option, (by, to));
             }
-            (Act::Ask(_), _) => newest &= !shown,
-            (_, Form::Option(Some(_), _)) => {}
+            (Act::Ask(_), _) | (_, Form::Option(Some(_), _)) => {}
             (_, Form::Option(None, _) | Form::Other) => {
                 if let Matter::Approval(approval) = matter
-                    && let Some(answered) = name(cx, txn, *approval, (by, &to, text))?
+                    && let Some(answered) = name(cx, txn, *approval, (by, text))?
                 {
                     return Ok(Some(answered));
                 }
@@ -112,16 +108,12 @@ fn choose(
 }
 
 /// Takes a text for the name of a new agent, if it is this person who owes it here.
-fn name(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: ApprovalId,
-    (by, at, text): (&UserId, &Address, &str),
-) -> Result<Option<Applied>> {
+fn name(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, (by, text): (&UserId, &str)) -> Result<Option<Applied>> {
     let Some(approval) = decidable(cx, txn, id)? else { return Ok(None) };
-    let owed = naming::is_owed_by(&approval, by) && naming::is_owed_at(&approval, at);
     // They may have lost the right to since they chose.
-    if !owed || !approvers::may_decide(cx, txn, by, &approvers::scope(cx, txn, &approval.about)?)? {
+    if !naming::is_owed_by(&approval, by)
+        || !approvers::may_decide(cx, txn, by, &approvers::scope(cx, txn, &approval.about)?)?
+    {
         return Ok(None);
     }
     let mut effects = Vec::new();

@@ -4,7 +4,7 @@ use super::outcome::{Choice, Told};
 use super::texts::{NEW_AGENT, one_line};
 use super::{channels, rows};
 use crate::engine::{Cx, Result, agents, cards, notice};
-use crate::model::address::{Address, UserId};
+use crate::model::address::UserId;
 use crate::model::approval::{Approval, ApprovalState, Decider};
 use crate::model::card::Matter;
 use crate::model::effect::Effect;
@@ -95,17 +95,9 @@ fn owes(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether this is the name that somebody owes.
+/// Whether it is somebody who owes the name. It is asked for in one place only.
 pub(super) fn is_owed_by(approval: &Approval, user: &UserId) -> bool {
     matches!(&approval.state, ApprovalState::Naming { by, .. } if by == user)
-}
-
-/// Whether a place is where the name is waited for.
-pub(super) fn is_owed_at(approval: &Approval, place: &Address) -> bool {
-    match &approval.state {
-        ApprovalState::Naming { at, .. } => at.channel == place.channel && at.platform_id == place.platform_id,
-        _ => false,
-    }
 }
 
 fn decide_name(text: &str) -> std::result::Result<String, String> {
@@ -142,7 +134,7 @@ fn decide_folder(name: &str, taken: impl Fn(&str) -> bool) -> Option<Folder> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::address::{ChannelName, ForeignId};
+    use crate::model::address::{Address, ChannelName, ForeignId};
     use crate::model::approval::Matters;
     use crate::model::id::ChatId;
     use crate::model::time::Timestamp;
@@ -173,17 +165,16 @@ mod tests {
         }
     }
 
-    /// A name is taken from whom it is asked of, and in the chat where it is asked for, whatever the thread.
     #[test]
-    fn a_name_is_owed_by_one_person_in_one_chat() {
+    fn a_name_is_owed_by_one_person() {
         let person = |id| UserId::parse(id).unwrap();
-        let place = |channel, chat, thread: Option<&str>| Address {
-            channel: ChannelName::new(channel).unwrap(),
-            platform_id: ForeignId::new("chat", chat).unwrap(),
-            thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
+        let chat = Address {
+            channel: ChannelName::new("net").unwrap(),
+            platform_id: ForeignId::new("chat", "C").unwrap(),
+            thread: None,
         };
         let at = Timestamp::from_millis(0);
-        let naming = ApprovalState::Naming { by: person("net:ann"), at: place("net", "C", None), until: at };
+        let naming = ApprovalState::Naming { by: person("net:ann"), at: chat, until: at };
         let matter = || Matters::Sender { chat: ChatId::new(1), sender: person("net:eve"), name: None, agents: vec![] };
         let asked = |state| Approval {
             about: matter(),
@@ -199,14 +190,6 @@ mod tests {
         let (naming, pending) = (asked(naming), asked(ApprovalState::Pending));
         for (id, owes) in [("net:ann", true), ("net:bob", false), ("other:ann", false)] {
             assert_eq!((is_owed_by(&naming, &person(id)), is_owed_by(&pending, &person(id))), (owes, false), "{id}");
-        }
-        for (there, owed) in [
-            (place("net", "C", None), true),
-            (place("net", "C", Some("T")), true),
-            (place("net", "D", None), false),
-            (place("other", "C", None), false),
-        ] {
-            assert_eq!((is_owed_at(&naming, &there), is_owed_at(&pending, &there)), (owed, false), "{there:?}");
         }
     }
 }

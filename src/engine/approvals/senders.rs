@@ -3,7 +3,7 @@
 use super::held::{self, Verdict};
 use super::outcome::{self, Choice, Told};
 use super::texts::{APPROVE, REJECT};
-use super::{approvers, ask, rows};
+use super::{approvers, ask, rows, send};
 use crate::engine::access::{decide_access, standing};
 use crate::engine::{Cx, Result, rights};
 use crate::model::address::UserId;
@@ -49,7 +49,11 @@ pub(in crate::engine) fn admit(
     if let Matters::Sender { agents: asking, .. } = &known.about
         && agents.iter().any(|agent| !asking.contains(agent))
     {
-        rows::update(cx, txn, id, |approval| add_agents(approval, agents))?;
+        let approval = rows::update(cx, txn, id, |approval| add_agents(approval, agents))?;
+        // A yes is to what the card says.
+        if approval.card.is_some() {
+            send::show_again(cx, txn, id, effects)?;
+        }
     }
     Ok(Ok(id))
 }

@@ -59,6 +59,19 @@ fn what_means_something_else_in_other_languages_means_what_it_means_in_javascrip
         ("^😀$", "😀", true),
         ("^\\uD83D\\uDE00$", "😀", true),
         ("^[\\uD800-\\uDFFF]{2}$", "\u{10d83d}", true),
+        // Without a group of that number it is an octal escape.
+        ("^[(]\\1$", "(\u{1}", true),
+        ("^[\\](]\\1$", "(\u{1}", true),
+        ("^\\(\\1$", "(\u{1}", true),
+        ("^(?:a)\\1$", "a\u{1}", true),
+        ("^\\08\\377\\400$", "\08ÿ 0", true),
+        ("^\\W\\D\\w\\S\\d$", "éa__1", true),
+        ("^[a-b-c][1\\c_]$", "-\u{1f}", true),
+        ("^[a-\\d]$", "-", true),
+        ("^[a]]$", "a]", true),
+        ("^a{1,}b{2}c{0}d{2,3}$", "abbdd", true),
+        ("^d{2,3}$", "dddd", false),
+        ("^(?<\\u0061>b)(?<\\u{63}d>e)$", "be", true),
     ] {
         assert_eq!(check(pattern), Ok(()), "{pattern}");
         assert_eq!(patterns.matches(pattern, text), expected, "{pattern} on {text:?}");

@@ -94,6 +94,10 @@ fn direct_messages_are_where_the_channel_says() {
     let dm = ground.world.read(|db, txn| Ok(db.chats.last(txn, ..)?.unwrap().1));
     assert_eq!((dm.group, dm.unknown_senders, dm.name), (false, UnknownSenders::Strict, None));
     assert!(ground.world.outside.opened.is_empty());
+    let mut ground = Ground::of(&people(&[("telegram:7", "name = \"Olga\"\nroles = [\"owner\"]")]));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    let name = ground.world.read(|db, txn| Ok(db.chats.last(txn, ..)?.unwrap().1.name));
+    assert_eq!(name.as_deref(), Some("Olga"), "a chat with somebody is called like them");
 
     // D3: a channel that opens direct messages is asked once; the second card goes there at once.
     let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
@@ -148,6 +152,66 @@ fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
     ground.world.sweep();
     ground.world.settle();
     assert_eq!((ground.card_places(), ground.states()), (vec!["discord/user-1".to_owned()], vec!["pending"]));
+}
+
+/// Everything that is known of the approval, and how often a card about it was made.
+fn asked(ground: &Ground) -> (u32, String, usize) {
+    let ApprovalState::Unsent { failed, why } = &ground.approvals()[0].1.state else { panic!("{:?}", ground.states()) };
+    (*failed, why.clone().unwrap_or_default(), ground.world.all_outbound().len())
+}
+
+/// There is nobody else: the one card waits for its reader, and is not written again and again.
+#[test]
+fn a_card_that_nobody_else_can_take_waits() {
+    let mut ground = Ground::of(&people(&[("telegram:111", OWNER)]));
+    ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::NoAdapter));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!(asked(&ground), (0, String::new(), 1));
+    for failed in 1..4 {
+        ground.world.pass(Millis::minutes(61));
+        ground.world.sweep();
+        ground.world.settle();
+        ground.world.assert_sound();
+        assert_eq!(asked(&ground), (failed, "nobody has taken it yet".to_owned(), 1));
+    }
+}
+
+/// Whoever cannot be shown a card is tried again after pauses that double.
+#[test]
+fn the_pauses_between_cards_grow() {
+    let mut ground = Ground::of(&people(&[("telegram:111", OWNER)]));
+    ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::Rejected("blocked by the user".into())));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    let first = ground.world.now().wall;
+    let mut tried = vec![];
+    for _ in 0..64 {
+        let before = ground.world.outside.attempts.len();
+        ground.world.pass(Millis::seconds(30));
+        ground.world.sweep();
+        ground.world.settle();
+        if ground.world.outside.attempts.len() > before {
+            tried.push(ground.world.now().wall.since(first).get() / 1_000);
+        }
+    }
+    assert_eq!(tried, [30, 90, 210, 450, 930, 1_890]);
+}
+
+/// The answer to a wish for a direct message comes twice: the card is shown once.
+#[test]
+fn a_direct_message_that_is_opened_twice_shows_the_card_once() {
+    let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
+    ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::Absent));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    let opened = |who: &str, chat: &str| {
+        let chat = ForeignId::new("chat", chat).unwrap();
+        Input::DirectOpened(hearth::model::UserId::parse(who).unwrap(), Ok(chat))
+    };
+    assert_eq!((ground.states(), ground.world.all_outbound().len()), (vec!["unsent"], 1));
+    for (who, chat) in [("discord:user-1", "user-1"), ("discord:user-2", "user-2")] {
+        ground.world.put(opened(who, chat));
+        ground.world.settle();
+        assert_eq!(ground.world.all_outbound().len(), 1, "{who}");
+    }
 }
 
 #[test]

@@ -205,6 +205,17 @@ fn every_agent_has_a_button() {
     let (_, card) = ground.last_card();
     assert_eq!(card.options.len(), 12);
     assert!(card.body.contains("(3 more agents have no button"), "{}", card.body);
+    // The operator names one of the others; one that is not there is no choice.
+    let id = ground.approvals()[0].0;
+    for unknown in ["connect:ag14", "connect:", "connect:a12"] {
+        assert!(matches!(ground.decides(id, unknown).reply, Reply::Refused(_)), "{unknown}");
+    }
+    let told = Reply::Answered { decided: true, text: "✅ Connected to a12".to_owned() };
+    assert_eq!(ground.decides(id, "connect:ag13").reply, told);
+    assert_eq!(
+        (ground.members(), ground.heard()),
+        (vec!["ag13 telegram:caller by nobody".to_owned()], vec!["hi".to_owned()])
+    );
 }
 
 /// K7: only owners and global administrators decide about chats.
@@ -296,6 +307,48 @@ fn a_new_agent_is_named_by_whoever_chose_it() {
     }
 }
 
+/// Somebody else who may decide, in the chat where a name is waited for: what they say is no name.
+#[test]
+fn a_name_is_taken_from_whoever_chose_only() {
+    let second = "[[users]]\nid = \"telegram:second\"\nroles = [\"owner\"]\n";
+    let mut ground = Ground::of(&format!("{TWO}{second}"));
+    ground.says_in(NEW, ("caller", "help"), MENTION);
+    ground.presses("telegram:owner", 2);
+    let other = ground.says_in(("telegram", "owner", None), ("second", "Their Bot"), MENTION);
+    assert_ne!(other.outcome, Outcome::Consumed);
+    assert_eq!((ground.states()[0], ground.world.read(|db, txn| db.agents.len(txn))), ("naming", 2));
+    let named = ground.says_in(("telegram", "owner", None), ("owner", "My Bot"), MENTION);
+    assert_eq!((named.outcome, ground.states()[0]), (Outcome::Consumed, "approved"));
+}
+
+/// A change of the configuration looks at so many open questions only: whoever decides one of the others is told that the
+/// chat is gone, and no agent is made for it.
+#[test]
+fn a_chat_that_is_gone_gets_no_agent() {
+    let ahead = "[[chats]]\nchannel = \"telegram\"\nplatform_id = \"many\"\ngroup = true\n\
+                 [[chats.wirings]]\nagent = \"andy\"\nengage = \"pattern\"\npattern = \".\"\n";
+    let policy = Policy { approvals_per_chat: 300, ..Policy::STANDARD };
+    let mut ground = Ground::in_world(World::with(policy, |_| {}), &format!("{BARE}{ahead}"));
+    for n in 0..200 {
+        let stranger = ground.event(("telegram", "many", None), (&format!("s{n}"), "hi"), "");
+        ground.world.inject(&stranger);
+    }
+    ground.world.settle();
+    for (chat, value) in [("gone-1", "new_agent:Research Bot"), ("gone-2", "connect:ag1"), ("gone-3", "approve")] {
+        ground.says_in(("telegram", chat, None), ("caller", "help"), IN_GROUP);
+        let (id, before) = (ground.approvals().last().unwrap().0, wirings(&ground).len());
+        let chat = ForeignId::new("chat", chat).unwrap();
+        let remove = Change::RemoveChat(ChannelName::new("telegram").unwrap(), chat);
+        ground.world.configure(vec![remove]).unwrap();
+        assert_eq!(ground.states().last(), Some(&"pending"), "{value}: it was not looked at");
+        let told = ground.decides(id, value).reply;
+        let why = "Not needed any more: the chat was removed.".to_owned();
+        assert_eq!(told, Reply::Answered { decided: false, text: why }, "{value}");
+        assert_eq!((ground.states().last(), wirings(&ground).len()), (Some(&"superseded"), before), "{value}");
+        assert_eq!(ground.world.read(|db, txn| db.agents.len(txn)), 1, "{value}");
+    }
+}
+
 #[test]
 fn a_name_that_nobody_gives_opens_the_choice_again() {
     let mut ground = Ground::of(BARE);
@@ -309,6 +362,20 @@ fn a_name_that_nobody_gives_opens_the_choice_again() {
     assert_ne!(ground.says_in(("telegram", "owner", None), ("owner", "Late Bot"), MENTION).outcome, Outcome::Consumed);
     ground.presses_on_newest_about(ApprovalId::new(1), 0);
     assert!(matches!(ground.approvals()[0].1.state, ApprovalState::Approved { .. }));
+}
+
+/// The choice is opened again to whoever made it, although it would be somebody else's turn.
+#[test]
+fn a_name_that_nobody_gives_is_asked_of_the_same_person() {
+    let second = "[[users]]\nid = \"telegram:second\"\nroles = [\"owner\"]\n";
+    let mut ground = Ground::of(&format!("{BARE}{second}"));
+    ground.says_in(NEW, ("caller", "help"), MENTION);
+    ground.presses("telegram:owner", 1);
+    ground.world.pass(Millis::minutes(15));
+    ground.world.sweep();
+    ground.world.settle();
+    assert_eq!(ground.card_places(), ["telegram/owner", "telegram/owner"]);
+    assert!(ground.presses("telegram:owner", 0).0);
 }
 
 /// The peer's memory holds one name per person: a second choice would take the first one's name.

@@ -206,6 +206,32 @@ fn authority_over_one_agent_opens_that_one() {
     assert_eq!(dropped, [("ag1".to_owned(), Reason::Rejected)]);
 }
 
+/// Another agent is addressed while somebody is asked: they are asked anew, about both, and once however often it is.
+#[test]
+fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
+    let wiring =
+        |agent: &str| format!("[[chats.wirings]]\nagent = \"{agent}\"\nengage = \"pattern\"\npattern = \"{agent}\"\n");
+    let people = TWO.split("[[chats.wirings]]").next().unwrap();
+    let mut ground = Ground::of(&format!("{people}{}{}", wiring("andy"), wiring("bob")));
+    let body =
+        |agents: &str| format!("“Ann” (telegram:stranger) wants to talk to {agents} in a telegram channel. Allow?");
+    ground.says("stranger", "bob, hello");
+    assert_eq!((ground.last_card().1.body, ground.card_places()), (body("Bob"), vec!["telegram/bobs".to_owned()]));
+    let (first, card) = ground.last_card();
+    ground.says("stranger", "andy, hello");
+    ground.says("stranger", "bob, once more");
+    // Who administers one of them does not decide about the other.
+    assert_eq!(ground.card_places(), ["telegram/bobs", "telegram/owner"]);
+    assert_eq!((ground.last_card().1.body, ground.states()), (body("Bob and Andy"), vec!["pending"]));
+    assert_eq!(ground.edits().len(), 1, "the first card says that it was replaced");
+    let old = ground.presses_on("telegram:owner", (&first, card.button(ALLOW)));
+    assert_eq!(old, (false, "This card was replaced by a newer one.".to_owned()));
+    assert!(ground.presses("telegram:owner", ALLOW).0);
+    let members = ["ag1 telegram:stranger by telegram:owner", "ag2 telegram:stranger by telegram:owner"];
+    assert_eq!(ground.members().iter().filter(|line| members.contains(&line.as_str())).count(), 2);
+    assert_eq!(ground.heard(), ["bob, hello", "andy, hello", "bob, once more"]);
+}
+
 /// More of them than one sweep looks at, and all cards are old enough to be forgotten.
 #[test]
 fn decisions_lapse_after_a_long_time_without_a_daemon() {
@@ -230,7 +256,9 @@ fn a_decision_lapses() {
     ground.world.pass(Millis::minutes(7 * 24 * 60));
     let late = ground.presses("telegram:owner", ALLOW);
     assert_eq!(late, (false, "It is too late: nobody answered in time.".to_owned()));
-    assert_eq!(ground.open(), 1, "a late press changes nothing");
+    let id = ground.approvals()[0].0;
+    assert!(matches!(ground.decides(id, "approve").reply, Reply::Refused(_)), "for the operator as well");
+    assert_eq!(ground.open(), 1, "a late answer changes nothing");
     ground.world.sweep();
     ground.world.settle();
     assert_eq!((ground.states(), ground.reasons()), (vec!["expired"], vec![Reason::ApprovalExpired]));

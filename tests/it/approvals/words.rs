@@ -65,6 +65,20 @@ fn a_card_that_nobody_has_seen_is_answered_by_its_id_only() {
     assert_eq!(ground.states(), ["approved"]);
 }
 
+/// Of two cards only the older one was seen: a number answers what the person sees.
+#[test]
+fn a_number_answers_the_newest_card_that_was_seen() {
+    let mut ground = Ground::of(TERMINAL);
+    ground.says("s1", "one");
+    ground.world.outside.channel = Box::new(|_| Some(hearth::model::delivery::DeliveryResult::Absent));
+    ground.says("s2", "two");
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "1"), MENTION).outcome, Outcome::Consumed);
+    assert_eq!(ground.states(), ["approved", "unsent"]);
+    // Nothing is left that anybody has seen.
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "1"), MENTION).outcome, Outcome::Routed);
+    assert_eq!(ground.states(), ["approved", "unsent"]);
+}
+
 #[test]
 fn an_answer_twice_is_one_answer() {
     let mut ground = Ground::of(TERMINAL);
