@@ -413,7 +413,9 @@ fn places() {
             world.put(claims);
         }
         pass(&mut world, 20);
-        assert_eq!(live(&world), [1, 2], "nobody is ended in a turn");
+        // Whoever is ended in a turn would be the first to get the place again.
+        let stopped = |session| world.incarnation(SessionId::new(session), 1).stopped_for;
+        assert_eq!((live(&world), stopped(1), stopped(2)), (vec![1, 2], None, None), "nobody is ended in a turn");
         answer(&mut world, 2, 2);
         assert_eq!(live(&world), [1, 3], "the one that is idle goes, the first that waits comes");
         assert_eq!(world.incarnation(SessionId::new(2), 1).stopped_for, Some(StopReason::MadeRoom));
