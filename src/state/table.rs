@@ -166,22 +166,11 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        self.with_row(txn, (key, value), |txn, key_bytes, value| {
-            if let Some(known) = C::version() {
-                // One descent for a row that is new. One that a newer Hearth wrote is not replaced, not even by a caller
-                // that has not read it.
-                let old = self.bytes.get_or_put(txn, key_bytes, value).map_err(Error::lmdb("writing a row"))?;
-                match old.map(envelope::version_of) {
-                    None => return Ok(()),
-                    Some(Ok(found)) if found > known => {
-                        return Err(Error::TooNew { table: self.name, key: key.shown(), found, known });
-                    }
-                    Some(Ok(_)) => {}
-                    Some(Err(why)) => return Err(self.unreadable(why, || key.shown())),
-                }
-            }
-            self.bytes.put(txn, key_bytes, value).map_err(Error::lmdb("writing a row"))
-        })
+        let refused = self.with_row(txn, (key, value), |txn, key, value| match C::version() {
+            Some(known) => put_versioned(self.bytes, txn, (key, value), known),
+            None => self.bytes.put(txn, key, value).map(|()| None).map_err(Error::lmdb("writing a row")),
+        })?;
+        refused.map_or(Ok(()), |why| Err(self.unreadable(why, || key.shown())))
     }
 
     /// As [`Self::put`], for a row that is new and mostly comes after all others, as that of a new id does: its place need
@@ -378,7 +367,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         K::from_bytes(key).map(Some).map_err(damaged)
     }
 
-    /// Copies rows out as they lie, after a key: at most so many, and no more once they have so many bytes.
+    /// Copies rows out as they lie, see [`slice_of`].
     pub(super) fn slice(
         &self,
         txn: &Read<'_>,
@@ -386,19 +375,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         max_rows: usize,
         max_bytes: usize,
     ) -> Result<Vec<ByteRow>> {
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let range: (Bound<&[u8]>, Bound<&[u8]>) = (start, Bound::Unbounded);
-        let mut rows = Vec::new();
-        let mut bytes = 0_usize;
-        for row in self.bytes.range(txn, &range).map_err(Error::lmdb("opening a cursor"))? {
-            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
-            bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
-            rows.push((key.to_vec(), value.to_vec()));
-            if rows.len() >= max_rows || bytes >= max_bytes {
-                break;
-            }
-        }
-        Ok(rows)
+        slice_of(self.bytes, txn, after, (max_rows, max_bytes))
     }
 
     /// Reads a row that was taken out as bytes.
@@ -475,6 +452,46 @@ impl<K, V, C> std::fmt::Debug for Entries<'_, K, V, C> {
 
 /// Key and value of a row as they lie in the store.
 pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
+
+/// Writes a row, or says why the old one stays: one that a newer Hearth wrote is not replaced, not even by a caller that has
+/// not read it. A row that is new costs one descent.
+fn put_versioned(
+    table: ByteTable<'_>,
+    txn: &mut Write<'_>,
+    (key, value): (&[u8], &[u8]),
+    known: u16,
+) -> Result<Option<Unreadable>> {
+    let old = table.get_or_put(txn, key, value).map_err(Error::lmdb("writing a row"))?;
+    match old.map(envelope::version_of) {
+        None => return Ok(None),
+        Some(Ok(found)) if found > known => return Ok(Some(Unreadable::TooNew { found })),
+        Some(Ok(_)) => {}
+        Some(Err(why)) => return Ok(Some(why)),
+    }
+    table.put(txn, key, value).map(|()| None).map_err(Error::lmdb("writing a row"))
+}
+
+/// Copies rows out as they lie, after a key: at most so many, and no more once they have so many bytes.
+pub(super) fn slice_of(
+    table: ByteTable<'_>,
+    txn: &Read<'_>,
+    after: Option<&[u8]>,
+    (max_rows, max_bytes): (usize, usize),
+) -> Result<Vec<ByteRow>> {
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let range: (Bound<&[u8]>, Bound<&[u8]>) = (start, Bound::Unbounded);
+    let mut rows = Vec::new();
+    let mut bytes = 0_usize;
+    for row in table.range(txn, &range).map_err(Error::lmdb("opening a cursor"))? {
+        let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+        bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
+        rows.push((key.to_vec(), value.to_vec()));
+        if rows.len() >= max_rows || bytes >= max_bytes {
+            break;
+        }
+    }
+    Ok(rows)
+}
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))

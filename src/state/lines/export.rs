@@ -12,7 +12,7 @@ use crate::state::envelope::Record;
 use crate::state::key::KeyPart;
 use crate::state::schema::Tables;
 use crate::state::store::Reader;
-use crate::state::table::{ByteRow, Codec, Index, Rows, Table};
+use crate::state::table::{ByteRow, ByteTable, Codec, Index, Rows, Table, slice_of};
 use crate::state::tables::{About, Visitor};
 use crate::state::{Error as StateError, migrate};
 
@@ -47,6 +47,9 @@ fn hearth() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
+/// The line of a row, by the bytes of its key and its value.
+type RowOf<'a> = &'a dyn Fn(&[u8], &[u8]) -> Result<Row>;
+
 struct Lines<'a> {
     reader: &'a Reader,
     out: &'a mut dyn Write,
@@ -70,35 +73,35 @@ impl Lines<'_> {
         rows: &Rows<K, V, C>,
         line: impl Fn(V, &[u8]) -> serde_json::Result<(Box<RawValue>, Option<String>)>,
     ) -> Result<()> {
+        self.walk(about.name, rows.bytes(), &|key_bytes, value_bytes| {
+            let (key, value) = rows.decode(key_bytes, value_bytes)?;
+            let (value, value_bytes) =
+                line(value, value_bytes).map_err(|source| Error::Json { table: about.name, source })?;
+            let mut parts = Vec::new();
+            key.show(&mut parts);
+            let (table, key_bytes) = (about.name.to_owned(), to_hex(key_bytes));
+            Ok(Row { table, key: parts, key_bytes, version: C::version(), value, value_bytes })
+        })
+    }
+
+    /// What does not depend on a table's types is compiled once.
+    fn walk(&mut self, table: &'static str, bytes: ByteTable<'_>, row: RowOf<'_>) -> Result<()> {
         let (mut last, mut count) = (None, 0_u64);
         loop {
             let slice: Vec<ByteRow> =
-                self.reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
+                self.reader.read(|_, txn| slice_of(bytes, txn, last.as_deref(), (SLICE_ROWS, SLICE_BYTES)))?;
             if slice.is_empty() {
                 break;
             }
             self.progress.advance(u64::try_from(slice.len()).unwrap_or(u64::MAX));
-            for (key_bytes, value_bytes) in slice {
-                let (key, value) = rows.decode(&key_bytes, &value_bytes)?;
-                let (value, index) =
-                    line(value, &value_bytes).map_err(|source| Error::Json { table: about.name, source })?;
-                let mut parts = Vec::new();
-                key.show(&mut parts);
-                let row = Row {
-                    table: about.name.to_owned(),
-                    key: parts,
-                    key_bytes: to_hex(&key_bytes),
-                    version: C::version(),
-                    value,
-                    value_bytes: index,
-                };
-                self.write(about.name, &row)?;
+            for (key, value) in slice {
+                self.write(table, &row(&key, &value)?)?;
                 count = count.saturating_add(1);
-                last = Some(key_bytes);
+                last = Some(key);
             }
         }
         self.rows = self.rows.saturating_add(count);
-        self.tables.insert(about.name.to_owned(), count);
+        self.tables.insert(table.to_owned(), count);
         Ok(())
     }
 

@@ -178,6 +178,24 @@ fn put(draft: &Draft, rows: &[(u64, Row)]) -> Result<()> {
     })
 }
 
+/// Whether the version of a record is the one that is known.
+fn takes(found: Option<u16>, known: u16) -> Result<(), Bad> {
+    match found {
+        Some(version) if version == known => Ok(()),
+        Some(version) if version > known => Err(Bad::Row(format!(
+            "its record has version {version}, this Hearth knows versions up to {known}: install the newer Hearth"
+        ))),
+        version => {
+            let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+            Err(Bad::Row(format!("its record has version {version}, an import takes {known}")))
+        }
+    }
+}
+
+fn is_none_of(about: &About, why: &serde_json::Error) -> Bad {
+    Bad::Row(format!("its value is none of {}: {why}", about.name))
+}
+
 /// Puts one row into the table it names.
 struct Put<'a, 't> {
     txn: &'a mut Write<'t>,
@@ -216,21 +234,8 @@ impl Visitor for Put<'_, '_> {
         if about.name != self.row.table {
             return Ok(());
         }
-        match self.row.version {
-            Some(version) if version == V::VERSION => {}
-            Some(version) if version > V::VERSION => {
-                return Err(Bad::Row(format!(
-                    "its record has version {version}, this Hearth knows versions up to {}: install the newer Hearth",
-                    V::VERSION
-                )));
-            }
-            version => {
-                let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
-                return Err(Bad::Row(format!("its record has version {version}, an import takes {}", V::VERSION)));
-            }
-        }
-        let value = serde_json::from_str(self.row.value.get())
-            .map_err(|e| Bad::Row(format!("its value is none of {}: {e}", about.name)))?;
+        takes(self.row.version, V::VERSION)?;
+        let value = serde_json::from_str(self.row.value.get()).map_err(|e| is_none_of(about, &e))?;
         self.put(table, &value)
     }
 
