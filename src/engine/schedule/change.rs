@@ -44,7 +44,8 @@ pub(in crate::engine) fn command(
     if !before.state.is_open() {
         return Ok(Err(format!("the task {id} is over ({}); make a new one", before.state.as_str())));
     }
-    let mut task = before.clone();
+    // That nobody asked for its beginning is known by when it was changed, which is now.
+    let mut task = Task { anchor: renew::grid(&before, cx.now.wall), ..before.clone() };
     let zone = zone_of(cx, txn, task.agent)?;
     let changed = match act {
         Act::Set(change) => set(&mut task, change, &zone, cx.now.wall),

@@ -109,28 +109,30 @@ struct Anew {
 /// None if the next slot is not to be found anew.
 fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
     let next = task.next.filter(|next| *next > now && task.state.is_open())?;
-    let anchor = task.anchor;
-    // The first slot is an instant that somebody asked for; without that the grid begins when it was made or changed.
-    let asked = anchor != task.created && anchor != task.changed;
+    let anchor = grid(task, now);
     match task.recurrence {
         Recurrence::Once => None,
         Recurrence::Cron(_) | Recurrence::Every(_) if next == anchor => None,
-        Recurrence::Cron(_) | Recurrence::Every(_) if anchor > now && asked => {
+        Recurrence::Cron(_) | Recurrence::Every(_) if anchor > now => {
             Some(Anew { anchor, first: Some(anchor), after: anchor })
-        }
-        Recurrence::Every(length) if anchor > now => {
-            // Made by a clock that was ahead: the same grid, from its first slot since 1970 on. However far back the clock
-            // is set next, its beginning is not taken for an instant that somebody asked for.
-            let length = i64::try_from(length.get()).unwrap_or(i64::MAX).max(1);
-            let anchor = Timestamp::from_millis(anchor.millis().rem_euclid(length));
-            Some(Anew { anchor, first: None, after: now })
-        }
-        // As above; that it was made then is said by when it was changed only until it is changed again.
-        Recurrence::Cron(_) if anchor > now => {
-            Some(Anew { anchor: Timestamp::from_millis(0), first: None, after: now })
         }
         Recurrence::Cron(_) | Recurrence::Every(_) => Some(Anew { anchor, first: None, after: now }),
     }
+}
+
+/// Where the grid of a task begins, as it is to be from `now` on. A beginning that is still to come is an instant that
+/// somebody asked for, or that of a task that was made or changed by a clock that was ahead: the latter's grid is the same
+/// from its first slot since 1970 on. However far back the clock is set next, and whatever is done with the task, nobody
+/// takes it for an instant that was asked for.
+pub(super) fn grid(task: &Task, now: Timestamp) -> Timestamp {
+    let asked = task.anchor != task.created && task.anchor != task.changed;
+    let length = match task.recurrence {
+        Recurrence::Every(length) if task.anchor > now && !asked => length,
+        Recurrence::Cron(_) if task.anchor > now && !asked => return Timestamp::from_millis(0),
+        Recurrence::Once | Recurrence::Cron(_) | Recurrence::Every(_) => return task.anchor,
+    };
+    let length = i64::try_from(length.get()).unwrap_or(i64::MAX).max(1);
+    Timestamp::from_millis(task.anchor.millis().rem_euclid(length))
 }
 
 #[cfg(test)]

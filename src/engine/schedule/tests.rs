@@ -370,6 +370,21 @@ fn a_grid_is_the_same_however_often_the_clock_is_set_back() {
     }
 }
 
+#[test]
+fn what_was_made_by_a_clock_that_was_ahead_begins_when_it_would_have_whatever_is_done_with_it() {
+    for recurrence in ["34 * * * *", "5h"] {
+        let scene = scene();
+        scene.jump(at("2026-01-16T12:34:00Z"));
+        add(&scene, new(None, Some(recurrence))).unwrap();
+        scene.jump(at("2026-01-15T13:00:00Z")); // nobody has seen yet that it was set back
+        tell(&scene, TaskCommand::Pause(T)).unwrap();
+        tell(&scene, TaskCommand::Resume(T)).unwrap();
+        set_clock(&scene, "2026-01-15T13:01:00Z");
+        let next = task(&scene).next.unwrap();
+        assert!(at("2026-01-15T13:01:00Z") < next && next < at("2026-01-15T18:00:00Z"), "{recurrence}: {next}");
+    }
+}
+
 /// A slot that was used by a clock that was ahead comes once more while another one waits: it takes no place.
 #[test]
 fn a_used_slot_does_not_take_the_place_of_one_that_waits() {

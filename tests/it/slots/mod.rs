@@ -86,12 +86,22 @@ impl Series {
         }
         self.expected.retain(|slot| *slot <= now || used.contains(slot));
         self.cursor = self.cursor.min(now);
-        let asked = self.anchor != self.created && self.anchor != self.changed;
-        self.floor = (self.anchor > now && asked).then_some(self.anchor);
-        if self.anchor > now && !asked {
-            // It was made by a clock that was ahead: from now on it is as old as can be.
+        self.settle(now);
+        self.floor = (self.anchor > now).then_some(self.anchor);
+    }
+
+    /// One that begins later although nobody asked for that was made by a clock that was ahead: it is as old as can be.
+    fn settle(&mut self, now: i64) {
+        let made_then = self.anchor == self.created || self.anchor == self.changed;
+        if self.kind != Kind::Once && self.anchor > now && made_then {
             self.anchor = if let Kind::Every(length) = self.kind { self.anchor.rem_euclid(length) } else { 0 };
         }
+    }
+
+    /// Somebody did something with it.
+    fn touch(&mut self, now: i64) {
+        self.settle(now);
+        self.changed = now;
     }
 
     /// The first slot after what was looked at that was not used.
@@ -186,7 +196,7 @@ impl Book {
             6 => {
                 if self.tell(house, TaskCommand::Run(id)) {
                     self.by_hand.insert((id, house.now()));
-                    self.series[at].changed = house.now();
+                    self.series[at].touch(house.now());
                 }
             }
             _ => {
@@ -205,7 +215,7 @@ impl Book {
         };
         let done = matches!(house.tell(command), Some(Reply::Task(..)));
         for series in self.series.iter_mut().filter(|series| done && Some(series.id) == id) {
-            series.changed = house.now();
+            series.touch(house.now());
         }
         done
     }
