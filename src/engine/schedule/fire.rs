@@ -57,12 +57,7 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
         task.queued = Some(slot);
         record(cx, txn, (id, slot), &zone, FireOutcome::Queued)?;
     }
-    task.next = series.after(last.max(cx.now.wall));
-    while let Some(next) = task.next
-        && was_used(cx, txn, (id, next))?
-    {
-        task.next = series.after(next);
-    }
+    task.next = next_unused(cx, txn, id, (&series, last.max(cx.now.wall)))?;
     if task.next.is_none() {
         (task.state, task.changed) = (TaskState::Done, cx.now.wall);
     }
@@ -96,6 +91,22 @@ pub(super) fn unused(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, passed):
         before = next.map(|first| Run { first, count: run.count.map(|count| count.saturating_sub(1)), ..run });
     }
     Ok(Passed { newest, before })
+}
+
+/// The first slot after a time that was not used.
+pub(super) fn next_unused(
+    cx: &Cx<'_>,
+    txn: &Write<'_>,
+    id: TaskId,
+    (series, after): (&Series, Timestamp),
+) -> Result<Option<Timestamp>> {
+    let mut next = series.after(after);
+    while let Some(slot) = next
+        && was_used(cx, txn, (id, slot))?
+    {
+        next = series.after(slot);
+    }
+    Ok(next)
 }
 
 fn was_used(cx: &Cx<'_>, txn: &Write<'_>, slot: (TaskId, Timestamp)) -> Result<bool> {
@@ -173,14 +184,10 @@ struct Plan {
     skipped: Vec<(Run, SkipReason)>,
 }
 
-/// Whether a slot passed so long ago that its task does not use it any more.
-pub(super) fn is_late(task: &Task, slot: Timestamp, now: Timestamp) -> bool {
-    task.missed == Missed::Skip && slot < now.minus(LATE_MAX)
-}
-
 fn decide(task: &Task, Passed { newest, before }: Passed, now: Timestamp) -> Plan {
     let mut skipped: Vec<(Run, SkipReason)> = before.map(|run| (run, SkipReason::Missed)).into_iter().collect();
-    if newest.last().is_some_and(|last| is_late(task, *last, now)) {
+    let late = newest.last().is_some_and(|last| *last < now.minus(LATE_MAX));
+    if task.missed == Missed::Skip && late {
         skipped.extend(newest.into_iter().map(|slot| (Run::one(slot), SkipReason::Missed)));
         return Plan { run: Vec::new(), queue: None, skipped };
     }

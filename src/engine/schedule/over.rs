@@ -1,5 +1,6 @@
 //! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins if there is a place for it.
 
+use super::slots::Series;
 use super::{end, fire, put, record, zone_of};
 use crate::engine::{Cx, Result, notice, remove};
 use crate::model::effect::Effect;
@@ -55,15 +56,15 @@ pub(in crate::engine) fn over(
     put(cx, txn, slot.task, (Some(&before), &task))
 }
 
-/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is. One that is
-/// too late for its task is skipped at once: those after it may have been, and are not to be skipped again with it.
+/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is. If what
+/// comes after it is not what comes next, it is skipped: those after it were skipped already, or the task has other times.
 fn due_again(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (id, task): (TaskId, &mut Task),
     (at, zone): (Timestamp, &Zone),
 ) -> Result<()> {
-    if fire::is_late(task, at, cx.now.wall) {
+    if fire::next_unused(cx, txn, id, (&Series::of(task, zone), at))? != task.next {
         let outcome = FireOutcome::Skipped { reason: SkipReason::Missed, until: at, count: Some(1) };
         return record(cx, txn, (id, at), zone, outcome);
     }

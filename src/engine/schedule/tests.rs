@@ -475,6 +475,24 @@ fn a_slot_that_waited_too_long_is_skipped_once_and_so_are_those_after_it() {
     assert_eq!(fires(&scene)[1..], expected);
 }
 
+/// Between a slot of the old times and the change there may be slots of the new ones, which nobody meant.
+#[test]
+fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
+    let scene = scene();
+    add(&scene, NewTask { overlap: Overlap::Queue, ..new(None, Some("0 * * * *")) }).unwrap();
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    sweep(&scene, "2026-01-15T14:00:00Z");
+    scene.jump(at("2026-01-15T14:55:00Z"));
+    let other = TaskChange { recurrence: Some(Some("*/10 * * * *".to_owned())), ..TaskChange::default() };
+    tell(&scene, TaskCommand::Set(T, Box::new(other))).unwrap();
+    done_without_room(&scene, running);
+    assert_eq!(shown(task(&scene).next), "2026-01-15T15:00:00.000Z");
+    let later = sweep(&scene, "2026-01-15T15:00:00Z");
+    assert!(later.running.is_some());
+    let slots: Vec<String> = fires(&scene).into_iter().map(|(slot, _)| slot).collect();
+    assert_eq!(slots, ["2026-01-15T13:00:00.000Z", "2026-01-15T14:00:00.000Z", "2026-01-15T15:00:00.000Z"]);
+}
+
 /// Slots that are due, because there is no place for them, when the series ends or gets other times.
 #[test]
 fn what_was_due_when_its_series_ended_is_skipped() {
