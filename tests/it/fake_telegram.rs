@@ -103,12 +103,19 @@ impl FakeTelegram {
 
     /// Something happens: `{"message": …}`. Returns the update's number.
     pub(crate) fn happens(&self, update: Value) -> i64 {
+        self.happen_at_once([update])
+    }
+
+    /// Several things happen, of which no answer has only some. Returns the last update's number.
+    pub(crate) fn happen_at_once(&self, updates: impl IntoIterator<Item = Value>) -> i64 {
         let mut state = self.shared.lock();
-        let number = state.next_update;
-        state.next_update += 1;
-        state.add(number, update);
+        for update in updates {
+            let number = state.next_update;
+            state.next_update += 1;
+            state.add(number, update);
+        }
         self.shared.changed.notify_all();
-        number
+        state.next_update - 1
     }
 
     /// An update comes again.

@@ -33,11 +33,9 @@ fn the_order_within_a_chat_is_kept_and_a_slow_chat_holds_no_other() {
     bench.server.fails("getFile", [Fault::Hold]);
     let mut voice = message(-5, 1, "");
     voice["message"]["voice"] = json!({"file_id": "slow", "duration": 1});
-    bench.server.happens(voice);
-    for number in 2..5 {
-        bench.server.happens(message(-5, number, "x"));
-    }
-    bench.server.happens(message(-6, 9, "quick"));
+    let later = (2..5).map(|number| message(-5, number, "x"));
+    // In one answer: the next one is asked for when all of this one are taken in.
+    bench.server.happen_at_once([voice].into_iter().chain(later).chain([message(-6, 9, "quick")]));
     bench.until("the quick one is taken", || bench.taken() == ["9"]);
     bench.server.release();
     bench.until("all are taken", || bench.taken().len() == 5);
