@@ -65,6 +65,7 @@ fn an_update_that_comes_again_is_handed_over_again_with_the_same_id() {
     let mut bench = Bench::up();
     let number = bench.server.happens(message(123, 7, "hello"));
     bench.until("it is taken", || bench.taken() == ["7"]);
+    bench.until("it is confirmed, so that it is not confirmed later", || bench.server.unconfirmed().is_empty());
     bench.start(None, QUICK);
     bench.server.again(number, message(123, 7, "hello"));
     bench.until("it is taken again", || bench.taken() == ["7", "7"]);
