@@ -28,7 +28,9 @@ fn load(root: &Path, below: &str, files: &mut Files) {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        let skipped = ["target", "fixtures", "node_modules"].contains(&name.as_str());
+        // A fuzzer writes beside the sources while this test runs.
+        let grown = ["tests/fuzz/artifacts", "tests/fuzz/grown"].contains(&path.as_str());
+        let skipped = grown || ["target", "fixtures", "node_modules"].contains(&name.as_str());
         if (name.starts_with('.') && name != ".ci") || skipped {
             continue;
         }
