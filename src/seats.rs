@@ -2,6 +2,9 @@
 //!
 //! When all seats are taken, the next connection gets that of whoever stands lowest, and of those the one that has stood
 //! there for longest. One that is being served is never asked to leave.
+//!
+//! What connections bring may take room, of which there is so much for all of them. When it is used up, whoever has some and
+//! stands lowest leaves for one that stands higher.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -29,6 +32,8 @@ pub struct Seats(Arc<Shared>);
 
 struct Shared {
     max: usize,
+    /// For what all connections bring.
+    room: usize,
     taken: Mutex<Taken>,
     /// Somebody left, or stands elsewhere.
     changed: Notify,
@@ -46,8 +51,17 @@ struct Row {
     /// How, and since when.
     stands: (Standing, u64),
     asked: bool,
+    /// What it has of the room.
+    room: usize,
     /// Who is to hear that it is asked.
     waker: Option<Waker>,
+}
+
+impl Row {
+    fn ask(&mut self) {
+        self.asked = true;
+        self.waker.take().into_iter().for_each(Waker::wake);
+    }
 }
 
 impl Taken {
@@ -71,16 +85,37 @@ impl Shared {
         let mut taken = self.taken();
         if taken.rows.len() < self.max {
             let id = taken.next();
-            taken.rows.push(Row { id, stands: (Standing::Unknown, id), asked: false, waker: None });
+            taken.rows.push(Row { id, stands: (Standing::Unknown, id), asked: false, room: 0, waker: None });
             return Some(Seat { shared: Arc::clone(self), id });
         }
         if !taken.rows.iter().any(|row| row.asked)
             && let Some(lowest) = taken.rows.iter_mut().min_by_key(|row| row.stands)
             && lowest.stands.0 < Standing::Served
         {
-            lowest.asked = true;
-            lowest.waker.take().into_iter().for_each(Waker::wake);
+            lowest.ask();
+            self.changed.notify_waiters();
         }
+        None
+    }
+
+    /// So much room for one of them, or that it gets none; nothing as long as somebody is leaving for it.
+    fn try_room(&self, id: u64, wanted: usize) -> Option<bool> {
+        let mut taken = self.taken();
+        let others: usize = taken.rows.iter().filter(|row| row.id != id).map(|row| row.room).sum();
+        let Some(own) = taken.row(id).filter(|own| !own.asked) else { return Some(false) };
+        let stands = own.stands;
+        if others.saturating_add(wanted) <= self.room {
+            own.room = wanted;
+            return Some(true);
+        }
+        let mut with_room: Vec<&mut Row> = taken.rows.iter_mut().filter(|row| row.id != id && row.room > 0).collect();
+        if with_room.iter().any(|row| row.asked) {
+            return None;
+        }
+        let lowest = with_room.iter_mut().min_by_key(|row| row.stands).filter(|lowest| lowest.stands < stands);
+        let Some(lowest) = lowest else { return Some(false) };
+        lowest.ask();
+        self.changed.notify_waiters();
         None
     }
 
@@ -99,10 +134,16 @@ impl Shared {
 }
 
 impl Seats {
-    /// So many seats.
+    /// So many seats, and no room.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self(Arc::new(Shared { max, taken: Mutex::default(), changed: Notify::new() }))
+        Self::with_room(max, 0)
+    }
+
+    /// So many seats, and so much room for what is brought to all of them, in a unit of the caller's.
+    #[must_use]
+    pub fn with_room(max: usize, room: usize) -> Self {
+        Self(Arc::new(Shared { max, room, taken: Mutex::default(), changed: Notify::new() }))
     }
 
     /// A seat, if need be that of somebody else; waits as long as all others are being served.
@@ -170,6 +211,18 @@ impl Place {
     /// The connection has got an answer: it is known if it was, and anything else begins anew.
     pub fn answered(&self) {
         self.stands(|from| if from < Standing::Known { Standing::Unknown } else { Standing::Known });
+    }
+
+    /// Takes room until the connection has so much of it, if need be that of one that stands lower and leaves. False if all
+    /// who have some stand higher, or the connection has to leave itself.
+    pub async fn room(&self, wanted: usize) -> bool {
+        self.shared.wait(|| self.shared.try_room(self.id, wanted)).await
+    }
+
+    /// Gives all its room back.
+    pub fn no_room(&self) {
+        self.shared.taken().row(self.id).into_iter().for_each(|row| row.room = 0);
+        self.shared.changed.notify_waiters();
     }
 
     fn stands(&self, to: impl FnOnce(Standing) -> Standing) {
@@ -250,6 +303,60 @@ mod tests {
         assert_eq!(wanted(&seats, &all), Some(0), "which has said nothing new");
         all[0].place().rises(Served);
         assert_eq!(wanted(&seats, &all), Some(1));
+    }
+
+    #[test]
+    fn whoever_stands_lowest_leaves_for_room_and_nobody_leaves_for_one_that_stands_lower() {
+        let room = |seat: &Seat, wanted| seat.shared.try_room(seat.id, wanted);
+        let seats = Seats::with_room(4, 10);
+        let mut all: Vec<Seat> = (0..4).map(|_| seats.0.try_take().unwrap()).collect();
+        all[1].place().rises(Bringing);
+        all[2].place().rises(Known);
+        assert_eq!((room(&all[0], 3), room(&all[1], 3), room(&all[2], 4)), (Some(true), Some(true), Some(true)));
+        assert_eq!(room(&all[0], 4), Some(false), "the others stand higher");
+        assert_eq!(room(&all[0], 2), Some(true), "it may have less than before");
+        all[3].place().rises(Bringing);
+        assert_eq!(room(&all[3], 4), None);
+        assert_eq!(all.iter().position(asked), Some(0));
+        assert_eq!(room(&all[3], 4), None, "one after the other");
+        assert_eq!(room(&all[0], 1), Some(false), "it has to leave");
+        drop(all.remove(0));
+        assert_eq!(
+            room(&all[2], 4),
+            None,
+            "which was not enough: of those that bring, the one that did for longest leaves"
+        );
+        assert_eq!(all.iter().position(asked), Some(0));
+        drop(all.remove(0));
+        assert_eq!(room(&all[1], 4), Some(true));
+        assert_eq!(room(&all[0], 11), None, "the one that is known gets it from the other one");
+        drop(all.remove(1));
+        assert_eq!(room(&all[0], 11), Some(false), "there is no more than all of it");
+        all[0].place().rises(Served);
+        all[0].place().no_room();
+        let last = seats.0.try_take().unwrap();
+        assert_eq!(room(&last, 10), Some(true));
+        drop(last);
+        assert_eq!(room(&all[0], 10), Some(true), "whoever leaves leaves all of it");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_room_hears_that_somebody_left_or_that_it_has_to_leave() {
+        let seats = Seats::with_room(3, 10);
+        let (first, second, third) = (seats.take().await, seats.take().await, seats.take().await);
+        assert!(first.place().room(6).await && second.place().room(4).await);
+        let place = third.place();
+        let waiting = tokio::spawn(async move { place.room(5).await });
+        first.leave().await;
+        drop(first);
+        assert!(waiting.await.unwrap());
+        let place = second.place();
+        place.rises(Bringing);
+        let (stays, waits) = (third.place(), tokio::spawn(async move { place.room(9).await }));
+        third.leave().await;
+        assert!(!stays.room(1).await, "although there is some");
+        drop(third);
+        assert!(waits.await.unwrap());
     }
 
     #[tokio::test]

@@ -173,7 +173,7 @@ fn decode(data: &str) -> Result<Vec<u8>, String> {
     let text = match serde_json::from_str::<&str>(data) {
         Ok(text) => text,
         Err(_) => {
-            owned = serde_json::from_str::<String>(data).map_err(|_| "its data is no text".to_owned())?;
+            owned = serde_json::from_str::<String>(data).map_err(|_| "its data is not text".to_owned())?;
             owned.as_str()
         }
     };

@@ -109,7 +109,7 @@ pub enum BadEvent {
         found: String,
     },
     /// A time that is none.
-    #[error("message.timestamp is `{found}`, which is no time; send one like 2026-04-20T12:00:00Z, or leave it out")]
+    #[error("message.timestamp is `{found}`, which is not a time; send one like 2026-04-20T12:00:00Z, or leave it out")]
     Timestamp {
         /// The beginning of it.
         found: String,

@@ -26,47 +26,47 @@ pub(super) enum AgentsCommand {
         /// Its folder
         folder: String,
     },
-    /// Show what it shares with its programs in session-state.json
+    /// Show what its sessions share in session-state.json
     State {
         /// Its folder
         folder: String,
     },
-    /// Make an agent
+    /// Add an agent
     Add {
         /// Its folder: 1 to 64 letters, digits, `_` and `-`
         folder: String,
         #[command(flatten)]
         keys: AgentKeys,
     },
-    /// Change an agent; keys that are not given stay as they are
+    /// Change an agent; keys that are not given keep their values
     Set {
         /// Its folder
         folder: String,
         #[command(flatten)]
         keys: AgentKeys,
-        /// Give this key its default again
+        /// Reset this key to its default
         #[arg(long, value_name = "KEY", value_parser = clearable())]
         clear: Vec<String>,
-        /// Take this variable out of the environment
+        /// Remove this variable from its environment
         #[arg(long, value_name = "NAME")]
         unset_env: Vec<String>,
     },
-    /// Start an agent again, now: what it works on is given back and costs no try
+    /// Restart an agent now; the messages it works on are tried again, at no cost
     Restart {
         /// Its folder
         folder: String,
-        /// Say this to each session that is started again; without it they start when they are next needed
+        /// Start each of its sessions at once and say this to it; without it they start when next needed
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
-        /// Build its image first, as `hearth image build` does; if that fails nothing is started again
+        /// Build its image first, like `hearth image build`; if that fails, nothing is restarted
         #[arg(long)]
         rebuild: bool,
     },
-    /// Archive an agent: its wirings go, what waits for it is dropped, its directory stays
+    /// Remove an agent: its wirings go, messages waiting for it are dropped, its directory stays
     Remove {
         /// Its folder
         folder: String,
-        /// Remove its directory in groups/ as well, once no incarnation of it lives; its home stays
+        /// Also remove its directory in groups/, once it has stopped; its home stays
         #[arg(long)]
         purge: bool,
     },
@@ -80,13 +80,13 @@ fn clearable() -> PossibleValuesParser {
 /// The keys of `[[agents]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct AgentKeys {
-    /// What it is called
+    /// Its display name
     #[arg(long)]
     name: Option<String>,
     /// `echo`, `command` or `claude`
     #[arg(long)]
     provider: Option<String>,
-    /// Program of the provider, and its arguments: once for each word
+    /// The provider's program, then its arguments; repeat for each word
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     command: Vec<String>,
     /// A variable: NAME=text, or NAME=env:X, NAME=file:/path, NAME=cmd:program
@@ -101,40 +101,40 @@ pub(super) struct AgentKeys {
     /// `main`, `trusted` or `untrusted`
     #[arg(long)]
     trust: Option<String>,
-    /// `true` accepts that it has the rights of your user
+    /// `true` lets it run unconfined, with all the rights of your user
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     unconfined: Option<String>,
-    /// A tool it may not use: once for each
+    /// A tool it may not use; repeat for more
     #[arg(long, value_name = "TOOL")]
     blocked_tools: Vec<String>,
-    /// Context messages that reach a prompt
+    /// Most context messages in one prompt
     #[arg(long, value_name = "NUMBER")]
     max_prompt_messages: Option<String>,
-    /// Sessions of it that run at once
+    /// Most sessions of it that run at once
     #[arg(long, value_name = "NUMBER")]
     max_parallel: Option<String>,
-    /// Zone of its people: a name like Europe/Berlin, or an offset like +02:00
+    /// Time zone of its people: a name like Europe/Berlin, or an offset like +02:00
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
-    /// What becomes of skips that a retry would likely mend: `tell` people, or `retry` silently
+    /// Skips that a retry would likely fix: `tell` people about them, or `retry` silently
     #[arg(long)]
     technical_skips: Option<String>,
-    /// What it reaches over the network: `none`, `host` or `open`
+    /// Network that its containers reach: `none`, `host` or `open`
     #[arg(long)]
     network: Option<String>,
-    /// A directory or file it is to see, read-only unless `:rw` is said: once for each
+    /// A directory or file it can see, read-only unless followed by `:rw`; repeat for more
     #[arg(long, value_name = "PATH[:PLACE][:ro|rw]")]
     mounts: Vec<String>,
-    /// Memory of its containers, like 2GiB
+    /// Memory limit of each of its containers, like 2GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Processors of its containers, like 1.5
+    /// Processor limit of each of its containers, like 1.5
     #[arg(long, value_name = "NUMBER")]
     cpu: Option<String>,
-    /// Processes and threads of its containers
+    /// Most processes and threads in each of its containers
     #[arg(long, value_name = "NUMBER")]
     pids: Option<String>,
-    /// `all`, or a skill it has: once for each
+    /// `all`, or the name of a skill it has; repeat for more
     #[arg(long, value_name = "all|NAME")]
     skills: Vec<String>,
 }

@@ -17,10 +17,10 @@ use crate::state::Reader;
 pub(super) struct ApplyArgs {
     /// The file, usually hearth.toml; `-` is standard input
     file: PathBuf,
-    /// Only say what would change
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-    /// Remove what an earlier file made and this one does not name
+    /// Also remove what an earlier file added and this one does not name
     #[arg(long)]
     prune: bool,
 }
@@ -122,7 +122,7 @@ fn read(args: &ApplyArgs) -> Result<String, Failure> {
     };
     match read {
         Ok(bytes) if u64::try_from(bytes).is_ok_and(|bytes| bytes >= FILE_MAX) => {
-            Err(Failure::Failed(format!("{name} has more than {FILE_MAX} bytes; that is no configuration")))
+            Err(Failure::Failed(format!("{name} has more than {FILE_MAX} bytes; that is not a configuration")))
         }
         Ok(_) => Ok(text),
         Err(error) => Err(Failure::Failed(format!(

@@ -16,16 +16,16 @@ const HELD_MAX: usize = 200;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ApprovalsCommand {
-    /// List what waits for a decision, the oldest first
+    /// List open approvals, oldest first
     List {
-        /// What was decided as well, the newest first
+        /// Also those already decided, newest first
         #[arg(long)]
         all: bool,
-        /// How many to show at most
+        /// Show at most this many
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
     },
-    /// Show one approval with its choices and what waits for it
+    /// Show one approval, its choices and the messages that wait for it
     Show {
         /// Its id, like ap3
         approval: ApprovalId,
@@ -43,10 +43,10 @@ pub(super) enum ApprovalsCommand {
 pub(super) struct ApproveArgs {
     /// Its id, like ap3
     approval: ApprovalId,
-    /// Which agent listens from now on, for a chat that nobody listens in; needed where there are several
+    /// For a new chat: the agent that will listen there; needed when there are several
     #[arg(long, value_name = "FOLDER", conflicts_with = "new")]
     agent: Option<String>,
-    /// Make a new agent of this name and have it listen, for a chat that nobody listens in
+    /// For a new chat: create an agent of this name, which will listen there
     #[arg(long, value_name = "NAME")]
     new: Option<String>,
 }

@@ -22,10 +22,10 @@ pub(super) struct BackupArgs {
     /// Directory the backup is put into, named by the time; or a name that does not exist yet for the backup itself
     /// [default: backups/ in the data directory]
     place: Option<PathBuf>,
-    /// Afterwards keep only so many of this installation's backups there; others are never touched
+    /// Then delete all but the newest N backups of this installation there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
-    /// Keep the copy even if the store does not agree with itself
+    /// Keep the copy even if the store is inconsistent
     #[arg(long)]
     unsound: bool,
 }
@@ -42,13 +42,13 @@ pub(super) struct RestoreArgs {
     /// Data directory to restore into [default: the data directory in use]
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// Stay the same installation, also in another directory
+    /// Keep the installation's id, even in another directory
     #[arg(long)]
     keep_id: bool,
-    /// Move a store that is there aside, and its mailboxes with it
+    /// Move an existing store and its mailboxes aside
     #[arg(long)]
     replace: bool,
-    /// Restore even what does not agree with itself
+    /// Restore even an inconsistent backup
     #[arg(long)]
     unsound: bool,
 }

@@ -112,7 +112,7 @@ fn mend(channel: &ChannelInstance, why: &str) -> String {
             )
         }
         None if why.contains("receiver") => {
-            "start or mend the receiver, or correct `base_url`; what waits goes out then".to_owned()
+            "start or fix the receiver, or correct `base_url`; what waits goes out then".to_owned()
         }
         None => format!("correct [channels.{name}] and run `hearth apply`; it is connected again by itself"),
     }

@@ -23,7 +23,7 @@ pub(super) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ChatArgs {
-    /// One question; without it the conversation goes on until Ctrl-D
+    /// One question; without it, talk until Ctrl-D
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     text: Option<String>,
     /// Folder of the agent to talk to

@@ -20,31 +20,31 @@ pub(super) enum ChatsCommand {
         /// mg7, or channel/platform-id
         chat: ChatRef,
     },
-    /// Make a chat known
+    /// Add a chat
     Add {
         /// channel/platform-id
         chat: ChatRef,
         #[command(flatten)]
         keys: ChatKeys,
     },
-    /// Change a chat; keys that are not given stay as they are
+    /// Change a chat; keys that are not given keep their values
     Set {
         /// mg7, or channel/platform-id
         chat: ChatRef,
         #[command(flatten)]
         keys: ChatKeys,
     },
-    /// Archive a chat: its wirings go
+    /// Remove a chat and its wirings
     Remove {
         /// mg7, or channel/platform-id
         chat: ChatRef,
     },
-    /// Take back that a chat is denied
+    /// Take back a `deny`
     Allow {
         /// mg7, or channel/platform-id
         chat: ChatRef,
     },
-    /// Decide that a chat without agents is not to be asked about
+    /// Ignore a chat in which no agent listens: nobody is asked about it again
     Deny {
         /// mg7, or channel/platform-id
         chat: ChatRef,
@@ -54,7 +54,7 @@ pub(super) enum ChatsCommand {
 /// The keys of `[[chats]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct ChatKeys {
-    /// What it is called
+    /// Its display name
     #[arg(long)]
     name: Option<String>,
     /// Whether more than one person talks there

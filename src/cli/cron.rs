@@ -25,7 +25,7 @@ pub(super) struct NextArgs {
     /// Runs after this time, local or with its offset [default: now]
     #[arg(long, value_name = "TIME", value_parser = zone::time)]
     after: Option<String>,
-    /// How many runs
+    /// Show this many runs
     #[arg(short = 'n', value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     number: u16,
 }

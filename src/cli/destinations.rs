@@ -26,7 +26,7 @@ pub(super) enum DestinationsCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Take a destination away
+    /// Remove a destination
     Remove {
         /// The agent's folder
         agent: String,

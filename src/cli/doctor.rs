@@ -54,7 +54,7 @@ enum Verdict {
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Also let a hostile agent of a scratch installation try what agents must not be able to do, in the runtime in use
+    /// Also let a hostile agent in a scratch installation attack the runtime in use; fails if an attack succeeds
     #[arg(long)]
     self_test: bool,
 }
@@ -191,7 +191,7 @@ fn clock_sanity(newest: Option<i64>) -> Check {
     let behind = newest.is_some_and(|newest| newest > now.millis().saturating_add(AHEAD_MAX));
     if now.millis() < CLOCK_MIN || behind {
         let found =
-            if behind { format!("it is {now}, and messages of later are stored") } else { format!("it is {now}") };
+            if behind { format!("it is {now}, but there are messages from later") } else { format!("it is {now}") };
         return bad("clock", Verdict::Warn, found, "set the clock; schedules and retention follow it");
     }
     ok("clock", now.to_string())
@@ -258,7 +258,7 @@ fn provider(held_off: &HeldOff) -> Check {
 fn start(failed: &FailedStarts) -> Check {
     let FailedStarts { session, agent, .. } = failed;
     let mend = format!(
-        "mend what it says, `hearth sessions show {session}` has what was written to standard error; then `hearth agents \
+        "fix what it says, `hearth sessions show {session}` has what was written to standard error; then `hearth agents \
          restart {agent}`, or wait: it is tried again by itself and no message is lost"
     );
     bad("start", Verdict::Warn, failed.words(), mend)
@@ -279,12 +279,12 @@ fn left_out(paths: &Paths, configuration: &Configuration) -> Vec<Check> {
             Err(error) => checks.push(bad(name, Verdict::Fail, error.to_string(), "make it readable")),
         }
     }
-    if checks.is_empty() { vec![ok(name, "agents get what was declared")] } else { checks }
+    if checks.is_empty() { vec![ok(name, "agents get all that are configured")] } else { checks }
 }
 
 fn sound(reader: &Reader) -> Check {
     match check::check_in_parts(reader) {
-        Ok(violations) if violations.is_empty() => ok("store", "opens, and agrees with itself"),
+        Ok(violations) if violations.is_empty() => ok("store", "opens, and is consistent"),
         Ok(violations) => {
             let found = format!("{} rows do not agree with others", violations.len());
             bad("store", Verdict::Fail, found, "`hearth check` lists them; keep a copy of the data directory")
@@ -323,13 +323,13 @@ fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
         ok("owner", "there is one")
     } else {
         let mend = "`hearth roles grant CHANNEL:ID owner`, or `hearth up` on this machine";
-        bad("owner", Verdict::Warn, "nobody is owner: nobody can be told what goes wrong", mend)
+        bad("owner", Verdict::Warn, "there is no owner: nobody is told when something goes wrong", mend)
     });
     let wired = |folder: &str| {
         known.chats.iter().any(|chat| chat.spec.wirings.iter().any(|wiring| wiring.agent.as_str() == folder))
     };
     let deaf: Vec<&str> = known.agents.iter().map(|a| a.folder.as_str()).filter(|folder| !wired(folder)).collect();
-    checks.push(several("agents", &deaf, "listen nowhere", "`hearth wirings add CHAT AGENT`"));
+    checks.push(several("agents", &deaf, "listen in no chat", "`hearth wirings add CHAT AGENT`"));
     let silent = known.chats.iter().filter(|chat| chat.spec.wirings.is_empty() && chat.denied.is_none());
     let silent: Vec<String> = silent.map(super::chats::label).collect();
     let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
@@ -393,9 +393,9 @@ fn print(answer: &Answer) -> Done {
             Verdict::Warn => (Tone::Warning, "warn"),
             Verdict::Fail => (Tone::Bad, "FAIL"),
         };
-        out::toned(tone, &format!("{word:5}"), &format!(" {:15} {}", check.check, check.found))?;
+        out::toned(tone, &format!("{word:5}"), &format!(" {:17} {}", check.check, check.found))?;
         if let Some(mend) = &check.mend {
-            out::line(&format!("{:21} -> {mend}", ""))?;
+            out::line(&format!("{:23} -> {mend}", ""))?;
         }
     }
     answer.self_test.as_ref().map_or(Ok(()), SelfTest::print)

@@ -12,13 +12,13 @@ use crate::state::{self, Read, Reader, Tables};
 
 #[derive(Debug, Args)]
 pub(super) struct DroppedArgs {
-    /// How many to show at most
+    /// Show at most this many
     #[arg(long, value_name = "NUMBER", default_value_t = 50)]
     limit: usize,
     /// Only from this chat: mg7, or channel/platform-id
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
-    /// Only from then on: a time like 2026-04-20T12:00:00Z, or an age like 30m, 2h, 7d
+    /// Only since then: a time like 2026-04-20T12:00:00Z, or an age like 30m, 2h, 7d
     #[arg(long, value_name = "TIME", value_parser = since::parse)]
     since: Option<since::Since>,
 }

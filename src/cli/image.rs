@@ -18,7 +18,7 @@ use crate::state::{self, Reader};
 pub(super) enum ImageCommand {
     /// Build the image that agents run in, and the images of agents with packages
     Build(BuildArgs),
-    /// List Hearth's images: whether each is what would be built now
+    /// List Hearth's images and whether each is up to date
     List,
 }
 
@@ -38,19 +38,19 @@ pub(super) struct BuildArgs {
     /// Statically linked runner [default: beside this program, or what `cargo runner` made]
     #[arg(long, value_name = "FILE")]
     runner: Option<PathBuf>,
-    /// Agent CLI that was unpacked already: its directory or program; it is not fetched then
+    /// Use this unpacked agent CLI (directory or program) instead of fetching it
     #[arg(long, value_name = "PATH")]
     cli: Option<PathBuf>,
     /// Registry of npm packages [default: the public one]
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
-    /// Certificates to trust while fetching, in networks whose proxy opens TLS; they do not stay in the image
+    /// Certificates to trust while fetching, for proxies that intercept TLS; they do not stay in the image
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// Forget with which options the image was built before
+    /// Do not reuse the options of the last build
     #[arg(long)]
     forget: bool,
-    /// Take no step from the cache: what the distribution mended meanwhile gets in
+    /// Build without the cache, to pick up the distribution's updates
     #[arg(long)]
     fresh: bool,
 }

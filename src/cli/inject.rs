@@ -13,7 +13,7 @@ use crate::socket::shape::RoutedJson;
 
 #[derive(Debug, Args)]
 pub(super) struct InjectArgs {
-    /// Only say what would become of the events
+    /// Only show what would happen to the events
     #[arg(long)]
     dry_run: bool,
 }

@@ -22,20 +22,20 @@ pub(super) enum MutesCommand {
         /// Only for this agent
         agent: Option<String>,
     },
-    /// Keep a thread, or a whole chat, from waking an agent
+    /// Mute a thread, or a whole chat, for an agent
     Add(Where),
-    /// Let it wake the agent again
+    /// Unmute a thread, or a whole chat
     Remove(Where),
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StickyCommand {
-    /// List where agents go on listening
+    /// List threads in which agents keep listening
     List {
         /// Only this agent
         agent: Option<String>,
     },
-    /// End it in a thread, or in a whole chat
+    /// Let an agent stop listening in a thread, or in a whole chat
     End(Where),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Where {
     /// mg7, or channel/platform-id; a thread may follow after a further `/`
     #[arg(value_name = "CHAT[/THREAD]")]
     place: String,
-    /// The thread, where it is not part of the place
+    /// The thread, if it is not given as part of the place
     #[arg(long)]
     thread: Option<String>,
 }

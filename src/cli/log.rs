@@ -12,10 +12,12 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::out;
 use crate::clock::Stopwatch;
@@ -51,21 +53,24 @@ pub(super) fn note(text: &str) {
 pub(super) fn start(daemon: bool, wanted: LogFormat) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let levels = env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
-    let filter = EnvFilter::try_new(&levels).unwrap_or_else(|error| {
-        out::warning(&format!("HEARTH_LOG is no filter like `hearth=debug`: {error}; `{default}` is used"));
-        default.into()
+    let filter: Targets = levels.parse().unwrap_or_else(|error| {
+        out::warning(&format!("HEARTH_LOG is not a filter like `hearth=debug`: {error}; `{default}` is used"));
+        default.parse().unwrap_or_default()
     });
     let wanted = *CHOSEN.get_or_init(|| wanted);
     let colours = wanted == LogFormat::Text && out::coloured(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(std::io::stderr).with_ansi(colours);
     let plain = format().with_target(false).with_ansi(colours);
     // A second logger in one process is refused; there is only this one.
     drop(match wanted {
-        LogFormat::Text if env::in_journal() => log.event_format(Once::new(plain.without_time(), wanted)).try_init(),
-        LogFormat::Text => log.event_format(Once::new(plain, wanted)).try_init(),
+        LogFormat::Text if env::in_journal() => {
+            log.event_format(Once::new(plain.without_time(), wanted)).finish().with(filter).try_init()
+        }
+        LogFormat::Text => log.event_format(Once::new(plain, wanted)).finish().with(filter).try_init(),
         LogFormat::Json => {
             let json = format().json().flatten_event(true).with_current_span(false).with_span_list(false);
-            log.fmt_fields(format::JsonFields::new()).event_format(Once::new(json, wanted)).try_init()
+            let log = log.fmt_fields(format::JsonFields::new()).event_format(Once::new(json, wanted));
+            log.finish().with(filter).try_init()
         }
     });
 }

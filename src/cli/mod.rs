@@ -61,9 +61,9 @@ mod words;
 mod workspace;
 mod zone;
 
-/// A host daemon for personal AI agents.
+/// A host daemon for personal AI agents: takes chat messages in, runs an agent for each conversation, brings the answers back
 #[derive(Debug, Parser)]
-#[command(name = "hearth", version, about, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "hearth", version, max_term_width = 100, disable_help_subcommand = true, after_help = FIRST_STEPS)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -71,39 +71,49 @@ struct Cli {
     command: Command,
 }
 
-/// Flags of every command, before or after its name.
+/// What somebody who types `hearth` for the first time wants to know.
+const FIRST_STEPS: &str = "\
+First steps:
+  hearth up        set everything up and talk to an agent right here
+  hearth doctor    find out what is missing, and how to get it
+  hearth status    see what runs and what waits
+";
+
+/// Flags of every command, before or after its name; they stand apart from the command's own in its help.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 struct Global {
-    /// Data directory [default: $HEARTH_DATA, else hearth under the XDG data directory]
+    /// Data directory [default: $HEARTH_DATA, else $XDG_DATA_HOME/hearth, else ~/.local/share/hearth]
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// Form of what is logged on standard error
-    #[arg(long, global = true, value_enum, default_value_t, env = "HEARTH_LOG_FORMAT", hide_env_values = true)]
+    /// Form of the log on standard error: `text`, or `json` with one object per line
+    #[arg(long, global = true, value_enum, default_value_t, env = "HEARTH_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(hide_env_values = true, hide_possible_values = true)]
     log_format: log::LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Set up what is missing, start, and talk here
+    /// Set up what is missing, start, and talk to an agent here
     Up(chat::UpArgs),
     /// Run the daemon in the foreground
     Run(serve::RunArgs),
-    /// Talk to an agent; with TEXT ask one question, print its answers, leave
+    /// Talk to an agent; with TEXT, ask one question and print the answers
     Chat(chat::ChatArgs),
-    /// Make agents, users and chats be as a file says
+    /// Make agents, users and chats match a file, and show what changes
     Apply(apply::ApplyArgs),
-    /// Write the whole configuration as a file
+    /// Print the whole configuration as a file that `apply` takes
     Export,
-    /// Take inbound events, one JSON object per line on standard input
+    /// Read inbound events from standard input, one JSON object per line
     Inject(inject::InjectArgs),
-    /// Explain what became of a message, and why
+    /// Explain what happened to a message, and why
     Why(why::WhyArgs),
-    /// List what was refused, newest first
+    /// List refused messages with the reasons, newest first
     Dropped(dropped::DroppedArgs),
-    /// Look at what is due, once
+    /// Look for due work once, as the daemon does all the time
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
     #[command(subcommand)]
@@ -117,80 +127,80 @@ enum Command {
     /// List, show and change people
     #[command(subcommand)]
     Users(users::UsersCommand),
-    /// List, give and take roles
+    /// List, grant and revoke roles
     #[command(subcommand)]
     Roles(users::RolesCommand),
-    /// List, add and remove who may talk to an agent
+    /// List, add and remove the people who may talk to an agent
     #[command(subcommand)]
     Members(users::MembersCommand),
-    /// List, add and remove where agents may write
+    /// List, add and remove the places an agent may write to
     #[command(subcommand)]
     Destinations(destinations::DestinationsCommand),
-    /// List, show and decide what somebody has to decide
+    /// List and decide approvals: of strangers, new chats, and requests of agents
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
-    /// List the networks that are configured
+    /// List the configured networks and whether they are up
     #[command(subcommand)]
     Channels(channels::ChannelsCommand),
-    /// List, show and answer what agents ask people
+    /// List and answer the questions that agents ask people
     #[command(subcommand)]
     Questions(questions::QuestionsCommand),
-    /// List, add and remove threads that do not wake an agent
+    /// List, add and remove muted threads, which do not wake an agent
     #[command(subcommand)]
     Mutes(listening::MutesCommand),
-    /// List, show and answer what skills left undone, and look for summaries that leaked
+    /// List and answer what skills left undone; find reports that nobody reads
     #[command(subcommand)]
     Skips(skips::SkipsCommand),
-    /// List and end where agents go on listening after they were addressed
+    /// List and end threads in which an agent keeps listening after a mention
     #[command(subcommand)]
     Sticky(listening::StickyCommand),
-    /// List, show, reset and change sessions
+    /// List, show, reset and restart the conversations of agents
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
-    /// List, show, make and change what agents do by the clock
+    /// List, add and change scheduled tasks
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
-    /// Begin, continue, fork, list and remove sessions of the current directory
+    /// Begin, resume, fork, list and remove sessions of the current directory
     Session(Box<session::SessionArgs>),
-    /// Show, list and adopt workspaces: the directories whose sessions are kept apart
+    /// Show, list and adopt workspaces: directories with sessions of their own
     Workspace(workspace::WorkspaceArgs),
     /// Show what runs, what waits and what is wrong
     Status(status::StatusArgs),
-    /// Look for what could keep Hearth from working, and say how to mend it
+    /// Find what could keep Hearth from working, and say how to fix it
     Doctor(doctor::DoctorArgs),
-    /// Have the system start, watch and stop the daemon
+    /// Run Hearth as a service that the system starts and watches
     Service(service::ServiceArgs),
-    /// Build and list what agents run in
+    /// Build and list the container images of agents
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Take over what other programs kept
+    /// Import the data of other programs
     #[command(subcommand)]
     Import(ImportCommand),
-    /// Write completions for a shell to standard output
+    /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write manual pages into a directory
     Man {
-        /// The directory; it is made if it is not there
+        /// The directory; it is created if missing
         dir: PathBuf,
     },
-    /// Prove that the store agrees with itself
+    /// Check that the store is consistent
     Check,
-    /// Copy the store, also beside a running daemon
+    /// Back up the store; the daemon may keep running
     Backup(backup::BackupArgs),
-    /// Put a backup in place; the daemon must not run
+    /// Restore a backup; the daemon must be stopped
     Restore(backup::RestoreArgs),
-    /// Make the store's file as small as what it holds; the daemon must not run
+    /// Shrink the store's file to what it holds; the daemon must be stopped
     Compact,
-    /// Write the store as JSON lines, and make one of them
+    /// Export and import the store as JSON lines
     #[command(subcommand)]
     Store(store::StoreCommand),
-    /// Show when a cron expression runs; needs no data directory
+    /// Show when a cron expression runs next; needs no data directory
     #[command(subcommand)]
     Cron(cron::CronCommand),
-    /// Show what a time means; needs no data directory
+    /// Show which instant a local time means; needs no data directory
     #[command(subcommand)]
     Time(time::TimeCommand),
     /// The program on the agents' side
@@ -204,9 +214,9 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ImportCommand {
-    /// Take all sessions of a directory in from session files of claw; the files stay as they are
+    /// Import all session files of claw in a directory; the files are not changed
     Claw(session::ClawArgs),
-    /// Take over an installation of NanoClaw: agents, chats, people, tasks and what waits; it stays as it is
+    /// Import an installation of NanoClaw: agents, chats, people, tasks, waiting messages; it is not changed
     Nanoclaw(import::NanoclawArgs),
 }
 

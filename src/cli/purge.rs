@@ -78,7 +78,7 @@ fn looks_removable(groups: &Path, directory: &Path) -> Result<bool, Failure> {
     for path in [groups, directory] {
         match path.symlink_metadata() {
             Ok(file) if file.is_dir() => {}
-            Ok(_) => return Err(left(path, "it is no directory of its own")),
+            Ok(_) => return Err(left(path, "it is not a directory of its own")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(left(path, &error.to_string())),
         }
@@ -138,7 +138,7 @@ mod tests {
         std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
         for name in ["file", "link"] {
             let said = text(looks_removable(&groups, &at(name)).unwrap_err());
-            assert!(said.ends_with("was left as it is: it is no directory of its own"), "{said}");
+            assert!(said.ends_with("was left as it is: it is not a directory of its own"), "{said}");
         }
         let elsewhere = dir.path().join("elsewhere");
         std::os::unix::fs::symlink(&groups, &elsewhere).unwrap();

@@ -12,12 +12,12 @@ use crate::state::{self, Read, Reader, Tables};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum QuestionsCommand {
-    /// List what agents ask, the oldest first
+    /// List open questions, oldest first
     List {
-        /// What was answered or lapsed as well, the newest first
+        /// Also those answered or expired, newest first
         #[arg(long)]
         all: bool,
-        /// How many to show at most
+        /// Show at most this many
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
     },

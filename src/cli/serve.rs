@@ -26,13 +26,13 @@ pub(super) struct Served {
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Where agents run, for this run only
+    /// Where agents run, this time only
     #[arg(long, value_enum)]
     runtime: Option<RuntimeArg>,
-    /// Serve numbers for Prometheus here, like 127.0.0.1:9464, at /metrics
+    /// Serve Prometheus metrics at this address, like 127.0.0.1:9464, under /metrics
     #[arg(long, value_name = "ADDRESS", env = "HEARTH_METRICS", hide_env_values = true)]
     metrics: Option<SocketAddr>,
-    /// Also at an address that other machines can reach: whoever reaches it reads them
+    /// Allow an address that other machines can reach; anyone who reaches it can read the numbers
     #[arg(long, requires = "metrics")]
     metrics_open: bool,
 }

@@ -39,25 +39,25 @@ pub(super) struct ServiceArgs {
 
 #[derive(Debug, Subcommand)]
 enum ServiceCommand {
-    /// Have the system start Hearth now, and whenever you log in
+    /// Start Hearth now and whenever you log in
     Install(install::InstallArgs),
-    /// Show what the system says of it, what Hearth says, and where they disagree
+    /// Show whether the service runs and answers
     Status,
-    /// Show what it logged
+    /// Show its log
     Logs(LogsArgs),
-    /// Stop it and take it from the system; the data stays
+    /// Stop and remove the service; the data stays
     Uninstall,
 }
 
 #[derive(Debug, Args)]
 struct LogsArgs {
-    /// Go on with what comes
+    /// Keep printing new lines
     #[arg(short, long)]
     follow: bool,
-    /// How many of the newest lines to show first
+    /// Show this many of the newest lines first
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
     lines: usize,
-    /// Only what was logged since then, as journalctl understands it: `1 hour ago`, `2026-05-01 08:00`
+    /// Only lines since then, in journalctl's form: `1 hour ago`, `2026-05-01 08:00`
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 }

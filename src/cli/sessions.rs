@@ -22,52 +22,52 @@ const INCARNATIONS_MAX: usize = 20;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionsCommand {
-    /// List the sessions, the most recently active first
+    /// List the sessions, most recently active first
     List {
         /// Only of this agent
         agent: Option<String>,
-        /// How many to show at most
+        /// Show at most this many
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
     },
-    /// Show what its agent would be given now: what is due and the newest context, as its prompt
+    /// Show the prompt that the agent would get now, from waiting messages and context
     Prompt {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Let a session begin anew: what was said is kept, what its provider remembers does not count any more
+    /// Start the conversation over; its records are kept, the provider forgets it
     Reset {
         /// Its id, like se3, or the folder of an agent for all of its sessions
         session: String,
     },
-    /// End its incarnation now: what it works on is given back and costs no try. A wait after starts that failed is over
+    /// Stop a session's agent now, and end any wait after failed starts; its messages are tried again
     Restart {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Change what drives a session, from its next incarnation on
+    /// Change the provider of a session, from its next start on
     Set {
         /// Its id, like se3
         session: SessionId,
-        /// `provider=echo`, `provider=command` or `provider=claude`; `provider=-` is what drives its agent
+        /// `provider=echo`, `provider=command` or `provider=claude`; `provider=-` for its agent's own
         change: String,
     },
-    /// Show one session with its incarnations and what the last one wrote to standard error
+    /// Show one session, its incarnations, and what the last one wrote to standard error
     Show {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Show what the provider itself recorded of a session: `--json` prints its lines as they are
+    /// Show the provider's own transcript of a session; `--json` prints its lines unchanged
     Transcript {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Show what an agent remembers: its notes and what its provider keeps
+    /// Show what an agent remembers: its notes and its provider's memory
     Memory {
         /// Its folder
         agent: String,
     },
-    /// Show how many bytes agents and sessions take up
+    /// Show how much disk space agents and sessions use
     Du,
 }
 

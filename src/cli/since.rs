@@ -17,7 +17,9 @@ pub(super) fn parse(text: &str) -> Result<Since, String> {
         return Ok(Since::Ago(ms));
     }
     let unknown = || {
-        format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z or 2026-04-20, or an age like 30m, 2h or 7d")
+        format!(
+            "`{text}` is not a time; write one like 2026-04-20T12:00:00Z or 2026-04-20, or an age like 30m, 2h or 7d"
+        )
     };
     time(text).map(Since::At).ok_or_else(unknown)
 }
@@ -29,7 +31,7 @@ fn time(text: &str) -> Option<Timestamp> {
 
 /// Reads `2026-04-20T12:00:00Z` or `2026-04-20`; a time without a zone is UTC.
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    time(text).ok_or_else(|| format!("`{text}` is no time; write one like 2026-04-20T12:00:00Z or 2026-04-20"))
+    time(text).ok_or_else(|| format!("`{text}` is not a time; write one like 2026-04-20T12:00:00Z or 2026-04-20"))
 }
 
 fn age(text: &str) -> Option<i64> {

@@ -21,10 +21,10 @@ pub(super) enum SkipsCommand {
     List {
         /// Only of this agent
         agent: Option<String>,
-        /// All there ever were, the newest first
+        /// Also those that are over, newest first
         #[arg(long)]
         all: bool,
-        /// How many to show at most
+        /// Show at most this many
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
     },
@@ -37,15 +37,15 @@ pub(super) enum SkipsCommand {
     Ack {
         /// Its id, like sk3
         skip: SkipId,
-        /// The agent is to do now what was skipped
+        /// Have the agent do what was skipped now
         #[arg(long)]
         now: bool,
     },
-    /// Look for summaries that nobody reads, and for rules without a test; exit code 1 if anything is found
+    /// Find reports that nobody reads, and rules without a test; exit code 1 if there are any
     Lint {
         /// Only in the folder of this agent
         agent: Option<String>,
-        /// A tile before it is published, instead of the agents' folders
+        /// Check this tile before it is published, instead of the agents' folders
         #[arg(long, value_name = "DIR", conflicts_with = "agent")]
         tile: Option<PathBuf>,
     },

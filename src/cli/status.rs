@@ -20,6 +20,7 @@ use crate::socket::client::{Client, Error};
 use crate::socket::protocol::{DaemonStatus, Request, Response};
 use crate::state::{self, Admission, Read, Reader, Tables};
 
+mod incarnations;
 mod places;
 
 /// The answer of `hearth status --json`.
@@ -37,7 +38,7 @@ struct Status {
     /// The configured ones, in the order of their names.
     channels: Vec<ChannelJson>,
     places: places::Places,
-    incarnations: Vec<IncarnationStatus>,
+    incarnations: Vec<incarnations::IncarnationStatus>,
     messages: MessageCounts,
     outbound: OutboundCounts,
     dropped: u64,
@@ -100,16 +101,6 @@ struct AgentStatus {
 }
 
 #[derive(Debug, Serialize)]
-struct IncarnationStatus {
-    session: String,
-    incarnation: u32,
-    agent: String,
-    phase: String,
-    started: String,
-    tool: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
 struct MessageCounts {
     total: u64,
     due: u64,
@@ -129,7 +120,7 @@ struct OutboundCounts {
 
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
-    /// Show it live, with keys to act; with --json a line per change
+    /// Show it live, with keys to act; with --json, print a line per change
     #[arg(short, long)]
     watch: bool,
 }
@@ -174,11 +165,9 @@ fn status(paths: &Paths, json: bool) -> Done {
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
     warnings.extend(status.store.refuses.iter().map(|why| format!("no new work is taken in: {why}")));
-    if status.daemon.is_none() && !status.incarnations.is_empty() {
-        warnings.push(format!(
-            "{} incarnations belong to a daemon that does not run any more: the next one ends them and gives their messages back",
-            status.incarnations.len()
-        ));
+    if status.daemon.is_none() {
+        let writer = state::last_writer(paths.data());
+        warnings.extend(incarnations::left(writer, status.incarnations.len(), status.messages.claimed));
     }
     warnings.append(&mut status.warnings);
     warnings.extend(transcripts::long(paths, &reader)?);
@@ -258,7 +247,7 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         sessions: db.sessions.len(txn)?,
         channels: Vec::new(),
         places: places::look(db, txn)?,
-        incarnations: incarnations(db, txn)?,
+        incarnations: incarnations::look(db, txn)?,
         messages: MessageCounts {
             total: db.messages.len(txn)?,
             due: db.ready.len(txn)?,
@@ -334,24 +323,6 @@ fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error>
     Ok(agents)
 }
 
-fn incarnations(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>, state::Error> {
-    let mut found = Vec::new();
-    for row in db.live.iter(txn)? {
-        let (session, number) = row?;
-        let incarnation = db.incarnations.require(txn, &(session, number))?;
-        let Some(agent) = rows::session(db, txn, session)?.map(|row| row.agent) else { continue };
-        found.push(IncarnationStatus {
-            session: session.to_string(),
-            incarnation: number,
-            agent: rows::folder(db, txn, agent)?,
-            phase: words::phase(&incarnation.phase),
-            started: incarnation.started.to_string(),
-            tool: incarnation.tool.map(|tool| tool.name),
-        });
-    }
-    Ok(found)
-}
-
 fn outbound(db: &Tables, txn: &Read<'_>) -> Result<OutboundCounts, state::Error> {
     let mut waiting_for = BTreeMap::new();
     for row in db.lane_heads.iter(txn)? {
@@ -397,12 +368,12 @@ fn print_summary(status: &Status) -> Done {
     out::line(&format!("data      {}", status.data))?;
     match &status.daemon {
         Some(daemon) => out::line(&format!(
-            "daemon    {} (pid {}, version {}, {} terminals, {} inputs queued)",
+            "daemon    {} (pid {}, version {}, {}, {} queued)",
             if daemon.draining { "stopping, when what is under way has ended" } else { "running" },
             daemon.pid,
             daemon.version,
-            daemon.terminals,
-            daemon.queued
+            words::count(daemon.terminals, "terminal", "terminals"),
+            words::count(daemon.queued, "input", "inputs")
         ))?,
         None => out::line("daemon    not running")?,
     }
@@ -423,13 +394,15 @@ fn print_summary(status: &Status) -> Done {
     ))?;
     out::line(&format!("outbound  {} in all, {} undelivered", status.outbound.total, status.outbound.undelivered))?;
     for (why, count) in &status.outbound.waiting_for {
-        out::line(&format!("          {count} lanes wait: {why}"))?;
+        let lanes = words::count(*count, "lane waits", "lanes wait");
+        out::line(&format!("          {lanes}: {why}"))?;
     }
     out::line(&format!("refused   {}", status.dropped))?;
     let ApprovalCounts { open, unsent, held } = status.approvals;
     if open > 0 {
         let hint = "see `hearth approvals list`";
-        out::line(&format!("approvals {open} open, {unsent} not shown to anybody yet, {held} messages wait: {hint}"))?;
+        let waiting = words::count(held, "message waits", "messages wait");
+        out::line(&format!("approvals {open} open, {unsent} not shown to anybody yet, {waiting}: {hint}"))?;
     }
     tasks::print_counts(&status.tasks)?;
     if let Some(oldest) = &status.oldest_pending {
@@ -455,18 +428,7 @@ fn print_tables(status: &Status) -> Done {
         };
         out::table(&["AGENT", "PROVIDER", "CONFINEMENT", "WAITING"], status.agents.iter().map(row).collect())?;
     }
-    if !status.incarnations.is_empty() {
-        out::line("")?;
-        let row = |one: &IncarnationStatus| {
-            let tool = one.tool.clone().unwrap_or_default();
-            let name = format!("{}.{}", one.session, one.incarnation);
-            vec![name, one.agent.clone(), one.phase.clone(), one.started.clone(), tool]
-        };
-        out::table(
-            &["INCARNATION", "AGENT", "PHASE", "STARTED", "TOOL"],
-            status.incarnations.iter().map(row).collect(),
-        )?;
-    }
+    incarnations::print(&status.incarnations, status.daemon.is_some())?;
     let warn = |warning: &String| out::warning(warning);
     status.warnings.iter().for_each(warn);
     Ok(())

@@ -37,7 +37,7 @@ pub(super) struct ExportArgs {
 pub(super) struct ImportArgs {
     /// The export; `-` is standard input
     file: PathBuf,
-    /// Stay the same installation
+    /// Keep the installation's id
     #[arg(long)]
     keep_id: bool,
 }

@@ -15,13 +15,13 @@ use crate::state::Reader;
 
 #[derive(Debug, Args)]
 pub(super) struct SweepArgs {
-    /// Sweep one time; there is no other way yet
+    /// Do it one time (required)
     #[arg(long, required = true)]
     once: bool,
-    /// As if it were then; with a running daemon only together with --dry-run
+    /// Act as if it were this time; while a daemon runs, only with --dry-run
     #[arg(long, value_name = "TIME", value_parser = since::parse_time)]
     at: Option<Timestamp>,
-    /// Only say what it would cause
+    /// Only show what would happen
     #[arg(long)]
     dry_run: bool,
 }

@@ -25,13 +25,13 @@ pub(super) use shown::{TaskCounts, counts, print_counts};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TasksCommand {
-    /// Have an agent do something at a time, or again and again
+    /// Add a task: once, at intervals, or by cron
     Add(AddArgs),
-    /// List tasks by when they run next
+    /// List tasks, next run first
     List {
         /// Only of this agent
         agent: Option<String>,
-        /// Those that are over as well
+        /// Also finished tasks
         #[arg(long)]
         all: bool,
     },
@@ -40,33 +40,33 @@ pub(super) enum TasksCommand {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// Change a task that is not over
+    /// Change a task that is not finished
     Set(SetArgs),
-    /// Let a task rest; what runs goes on
+    /// Pause a task; a run under way continues
     Pause {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// Let a task go on; a time that passed meanwhile is due at once
+    /// Resume a task; a time missed meanwhile is due at once
     Resume {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// End a task; what runs goes on
+    /// Cancel a task; a run under way continues
     Cancel {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// Run a task now, besides its times
+    /// Run a task now, in addition to its schedule
     Run {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// List what became of a task's times, the newest first
+    /// List the runs of a task and how each ended, newest first
     History {
         /// Its id, like ta3
         task: TaskId,
-        /// How many to show at most
+        /// Show at most this many
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
     },
@@ -79,25 +79,25 @@ pub(super) struct AddArgs {
     agent: String,
     /// What the agent is told
     prompt: String,
-    /// When, or when first: 2026-01-15T21:00 in the agent's zone, or with an offset or Z
+    /// When, or when first: like 2026-01-15T21:00 in the agent's zone, or with an offset or Z
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
-    /// Again and again after so long: 90m, 2h, 1d
+    /// At this interval: 90m, 2h, 1d
     #[arg(long, value_name = "INTERVAL", conflicts_with = "cron")]
     every: Option<String>,
-    /// At the times of a cron expression in the agent's zone: "0 9 * * 1-5"
+    /// By a cron expression in the agent's zone, like "0 9 * * 1-5"
     #[arg(long, value_name = "EXPRESSION")]
     cron: Option<String>,
-    /// Shell script that runs first and says whether the agent is woken; `-` is standard input
+    /// Shell script that runs first and decides whether to wake the agent; `-` is standard input
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
-    /// Session in which it runs, like se3
+    /// Session to run it in, like se3
     #[arg(long, value_name = "SESSION", conflicts_with = "maintenance")]
     session: Option<SessionId>,
-    /// In the agent's session for work that belongs to no conversation; that is the default
+    /// Run it in the agent's maintenance session, which belongs to no conversation (the default)
     #[arg(long)]
     maintenance: bool,
-    /// Where what it says goes: mg7, or channel/platform-id
+    /// Where its answers go: mg7, or channel/platform-id
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
     #[command(flatten)]
@@ -106,10 +106,10 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, Args)]
 struct Rules {
-    /// Times that passed while nothing could run: once, skip or all:N [default: once]
+    /// Times missed while nothing could run: once, skip or all:N [default: once]
     #[arg(long, value_name = "WHAT")]
     missed: Option<Missed>,
-    /// Times that come while an earlier run goes on: refuse or queue [default: refuse]
+    /// Times that come during an earlier run: refuse or queue [default: refuse]
     #[arg(long, value_name = "WHAT")]
     overlap: Option<Overlap>,
 }
@@ -124,19 +124,19 @@ pub(super) struct SetArgs {
     /// When it runs next
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
-    /// Again and again after so long: 90m, 2h, 1d
+    /// At this interval: 90m, 2h, 1d
     #[arg(long, value_name = "INTERVAL", conflicts_with_all = ["cron", "once"])]
     every: Option<String>,
-    /// At the times of a cron expression
+    /// By a cron expression in the agent's zone
     #[arg(long, value_name = "EXPRESSION", conflicts_with = "once")]
     cron: Option<String>,
-    /// Not again after the next time
+    /// Do not repeat after the next run
     #[arg(long)]
     once: bool,
     /// Shell script that runs first; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "no_script")]
     script: Option<String>,
-    /// Without a script
+    /// Remove its script
     #[arg(long)]
     no_script: bool,
     #[command(flatten)]
@@ -168,7 +168,7 @@ pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failu
     match host(paths, false)? {
         Host::Daemon(mut client) => match client.ask(&Request::Task { wanted })? {
             Response::Task { task } => {
-                task.parse().map_err(|_| Failure::Failed(format!("the daemon speaks of `{task}`, which is no task")))
+                task.parse().map_err(|_| Failure::Failed(format!("the daemon speaks of `{task}`, which is not a task")))
             }
             other => Err(unexpected(other).into()),
         },

@@ -8,7 +8,7 @@ use crate::time::zone::Zone;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TimeCommand {
-    /// Show the instant that a time of a person or an agent means
+    /// Show the instant that a written time means
     Parse(ParseArgs),
 }
 

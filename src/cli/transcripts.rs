@@ -21,7 +21,7 @@ const LINE_MAX: u64 = 32 << 20;
 const EXCERPT_CHARS: usize = 300;
 /// Messages and bytes from which on a conversation is better begun anew.
 ///
-/// Source: the peer's advice on the hygiene of sessions, and what it measured of a thousand messages.
+/// From NanoClaw's advice on keeping sessions small, and what it measured of a thousand messages.
 const LONG_MESSAGES: u64 = 500;
 const LONG_BYTES: u64 = 10_000_000;
 /// Sessions whose transcripts `hearth status` looks at, the most recently active ones.
@@ -228,7 +228,7 @@ pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failur
             (false, true) => format!("a transcript of {} MB", bytes / 1_000_000),
             (false, false) => continue,
         };
-        long.push(format!("session {id} of {folder} has {what}: it gets slow and forgetful; `hearth sessions reset {id}` begins it anew"));
+        long.push(format!("session {id} of {folder} has {what}: it gets slow and forgetful; `hearth sessions reset {id}` starts it over"));
     }
     Ok(long)
 }

@@ -20,20 +20,20 @@ pub(super) enum UsersCommand {
         /// channel:sender-id, like telegram:123
         user: String,
     },
-    /// Make a person known
+    /// Add a person
     Add {
         /// channel:sender-id, like telegram:123
         user: String,
         #[command(flatten)]
         keys: UserKeys,
     },
-    /// Change a person; keys that are not given stay as they are
+    /// Change a person; keys that are not given keep their values
     Set {
         /// channel:sender-id, like telegram:123
         user: String,
         #[command(flatten)]
         keys: UserKeys,
-        /// Take all roles, or all memberships
+        /// Remove all roles, or all memberships
         #[arg(long, value_name = "KEY", value_parser = ["roles", "member_of"])]
         clear: Vec<String>,
     },
@@ -47,13 +47,13 @@ pub(super) enum UsersCommand {
 /// The keys of `[[users]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct UserKeys {
-    /// What they are called
+    /// Their display name
     #[arg(long)]
     name: Option<String>,
-    /// `owner`, `admin` or `admin:<folder>`: once for each; these and no others
+    /// `owner`, `admin` or `admin:<folder>`; repeat for more. These replace all roles
     #[arg(long, value_name = "ROLE")]
     roles: Vec<String>,
-    /// Folder of an agent they may talk to: once for each; these and no others
+    /// Folder of an agent they may talk to; repeat for more. These replace all memberships
     #[arg(long, value_name = "FOLDER")]
     member_of: Vec<String>,
 }
@@ -62,14 +62,14 @@ pub(super) struct UserKeys {
 pub(super) enum RolesCommand {
     /// List who has which role
     List,
-    /// Give a person a role
+    /// Grant a role to a person
     Grant {
         /// channel:sender-id, like telegram:123
         user: String,
         /// `owner`, `admin` or `admin:<folder>`
         role: String,
     },
-    /// Take a role from a person
+    /// Revoke a person's role
     Revoke {
         /// channel:sender-id, like telegram:123
         user: String,
@@ -92,7 +92,7 @@ pub(super) enum MembersCommand {
         /// channel:sender-id, like telegram:123
         user: String,
     },
-    /// Take that back
+    /// No longer let a person talk to an agent
     Remove {
         /// The agent's folder
         agent: String,

@@ -147,7 +147,8 @@ fn key(event: &Event) -> Option<Key> {
 fn perform(paths: &Paths, act: Act) -> Result<String, Failure> {
     match act {
         Act::Decide(id, value, _) => {
-            let matter = id.parse().map_err(|_| Failure::Failed(format!("{id} is nothing that is asked")))?;
+            let matter =
+                id.parse().map_err(|_| Failure::Failed(format!("{id} is not the id of an approval or question")))?;
             let (_, text) = decide::submit(paths, matter, &value)?;
             Ok(format!("{id} {text}"))
         }

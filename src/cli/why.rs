@@ -18,7 +18,7 @@ use trace::EventJson;
 pub(super) struct WhyArgs {
     /// An id like ms12, the platform's id of a message, or `latest`
     message: Option<String>,
-    /// Words that the message has in it; the newest are looked at first
+    /// Find the newest message that contains these words
     #[arg(long, value_name = "WORDS")]
     text: Option<String>,
 }

@@ -26,7 +26,7 @@ pub(super) enum WiringsCommand {
         #[command(flatten)]
         keys: WiringKeys,
     },
-    /// Change a wiring; keys that are not given stay as they are
+    /// Change a wiring; keys that are not given keep their values
     Set {
         /// mg7, or channel/platform-id
         chat: ChatRef,
@@ -35,7 +35,7 @@ pub(super) enum WiringsCommand {
         #[command(flatten)]
         keys: WiringKeys,
     },
-    /// Let an agent listen there no more
+    /// Let an agent no longer listen in a chat
     Remove {
         /// mg7, or channel/platform-id
         chat: ChatRef,
@@ -47,22 +47,22 @@ pub(super) enum WiringsCommand {
 /// The keys of `[[chats.wirings]]`; what they accept is what hearth.toml accepts.
 #[derive(Debug, Args)]
 pub(super) struct WiringKeys {
-    /// When it takes a message as its own: `mention`, `mention-sticky` or `pattern`
+    /// Which messages it answers: `mention`, `mention-sticky` or `pattern`
     #[arg(long)]
     engage: Option<String>,
-    /// Regular expression searched in the text; `.` is every message. With it, `--engage pattern` goes without saying
+    /// Regular expression searched in the text; `.` matches every message. Implies `--engage pattern`
     #[arg(long, allow_hyphen_values = true)]
     pattern: Option<String>,
-    /// Whose messages engage: `all` or `known`
+    /// Whose messages it answers: `all`, or those of `known` people
     #[arg(long)]
     senders: Option<String>,
-    /// What happens to other messages: `drop` or `accumulate`
+    /// Other messages: `drop` them, or `accumulate` them as context of the next turn
     #[arg(long)]
     ignored: Option<String>,
     /// Which messages share a session: `shared`, `per-thread` or `agent-shared`
     #[arg(long)]
     session: Option<String>,
-    /// Higher ones are asked first
+    /// Wirings with a higher number are looked at first
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     priority: Option<String>,
 }

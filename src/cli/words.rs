@@ -6,6 +6,15 @@ use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
 use crate::model::message::{Completion, Due, MessageState, Reason};
 
+/// So many of something: the word for one of them, or that for any other number.
+pub(super) fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String {
+    // What does not fit is more than one.
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {one}"),
+        number => format!("{number} {many}"),
+    }
+}
+
 /// Why something was refused or not acted on, and what to do where something can be done.
 pub(super) fn reason(reason: Reason) -> &'static str {
     match reason {
@@ -13,42 +22,40 @@ pub(super) fn reason(reason: Reason) -> &'static str {
         Reason::NoAgentWired => {
             "the bot was addressed where no agent listens; wire one with `hearth wirings add CHAT AGENT`"
         }
-        Reason::ChatDenied => "the chat is denied; `hearth chats allow CHAT` takes that back",
-        Reason::NoAgentEngaged => "agents listen there, and none of them took it as its own",
+        Reason::ChatDenied => "the chat is denied; `hearth chats allow CHAT` undoes that",
+        Reason::NoAgentEngaged => "agents listen there, but the message is for none of them",
         Reason::PatternMismatch => "the text does not match the wiring's pattern",
         Reason::NotMentioned => "the bot was not addressed",
-        Reason::UnknownUserScope => "the wiring wants known people, and the message does not say who sent it",
+        Reason::UnknownUserScope => "the wiring is for known people only, and the message does not say who sent it",
         Reason::SenderScopeNotMember => {
-            "the wiring wants known people, and the sender is not a member; `hearth members add AGENT USER` makes them one"
+            "the wiring is for known people only, and the sender is not a member; `hearth members add AGENT USER` makes them one"
         }
-        Reason::UnknownUser => "the chat wants known people, and the message does not say who sent it",
+        Reason::UnknownUser => "the chat is for known people only, and the message does not say who sent it",
         Reason::UnknownSenderStrict => {
             "the chat is strict, and the sender is not a member; `hearth members add AGENT USER` makes them one"
         }
         Reason::ApprovalUnavailable => {
-            "somebody would have to approve the sender, and nobody can be asked; `hearth members add AGENT USER` lets them in"
+            "the sender needs an approval, and nobody can be asked; `hearth members add AGENT USER` lets them in"
         }
-        Reason::SenderHeld => {
-            "somebody was asked whether the sender may talk to the agent; `hearth approvals list` shows it"
-        }
-        Reason::ChannelHeld => "somebody was asked who is to listen in the chat; `hearth approvals list` shows it",
-        Reason::HeldFull => "as many messages of the sender wait for a decision as may wait",
+        Reason::SenderHeld => "an approval of the sender is open; `hearth approvals list` shows it",
+        Reason::ChannelHeld => "an approval of the chat is open; `hearth approvals list` shows it",
+        Reason::HeldFull => "as many messages of the sender as may wait for an approval do so already",
         Reason::ApprovalsFull => {
-            "as many decisions about the chat are open as may be; `hearth approvals list` shows them"
+            "as many approvals about the chat as may be open are open already; `hearth approvals list` shows them"
         }
         Reason::Rejected => "somebody decided against it",
         Reason::ApprovalExpired => "nobody decided in time",
-        Reason::Superseded => "a newer message took its place, or what it waited for is not any more",
+        Reason::Superseded => "a newer message took its place, or what it waited for no longer exists",
         Reason::ChatRemoved => "the chat was removed",
         Reason::NobodyToAsk => {
             "nobody can be asked: no owner or administrator is reachable; `hearth roles grant USER owner` makes one"
         }
-        Reason::Muted => "the thread is muted for the agent; `hearth mutes list` shows what is",
-        Reason::CommandFiltered => "a command that no agent gets",
-        Reason::CommandDenied => "a command for administrators; `hearth roles grant USER admin:AGENT` makes one",
+        Reason::Muted => "the thread is muted for the agent; `hearth mutes list` shows all mutes",
+        Reason::CommandFiltered => "it is a command that no agent gets",
+        Reason::CommandDenied => "it is a command for administrators; `hearth roles grant USER admin:AGENT` makes one",
         Reason::TooManyHops => "it went through too many agents since a person spoke",
         Reason::Answer => "it was the answer to a card",
-        Reason::Backlog => "the agent has as many waiting messages as it may have",
+        Reason::Backlog => "the agent already has as many waiting messages as it may have",
         Reason::AgentRemoved => "the agent was removed",
         Reason::AlreadyStored => "the same event was stored before",
         Reason::StoreFull => "there is no room for new work; `hearth status` shows what is used",
@@ -162,7 +169,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::PutOff { wait, why } => format!("waits at least {wait}, because the provider wants less work: {why}"),
         Event::Reset(epoch) => format!("the session began anew: epoch {epoch}"),
         Event::Driven(Some(provider)) => format!("the session is driven by {} from now on", provider.as_str()),
-        Event::Driven(None) => "the session is driven by what drives its agent from now on".to_owned(),
+        Event::Driven(None) => "the session uses the provider of its agent from now on".to_owned(),
         Event::GivenUp(why) => format!("given up: {why}"),
         Event::Stopped(number, why) => format!("incarnation {number} was asked to stop: {}", why.as_str()),
         Event::Ended(number, how) => format!("incarnation {number} ended: {}", exit(how)),

@@ -44,7 +44,7 @@ pub(super) enum WorkspaceCommand {
     },
     /// List the workspaces
     List,
-    /// Go on with the sessions of a directory that was moved, made anew or is reached by another path
+    /// Continue the sessions of a directory that was moved, replaced, or reached by another path
     Adopt(adopt::AdoptArgs),
 }
 
@@ -64,7 +64,7 @@ fn any_path() -> impl TypedValueParser<Value = PathBuf> {
 /// Whether a command may work in a home directory or at the root.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(super) struct AllowBroad {
-    /// Work also in the home directory or at the root of the file system
+    /// Allow the home directory and the root of the file system
     #[arg(long)]
     pub(super) allow_broad_cwd: bool,
 }
@@ -151,11 +151,7 @@ impl Cwd {
             None => {
                 let gone = |error| {
                     let message = format!("the current directory is gone: {error}");
-                    Refused::new(
-                        "workspace_missing",
-                        message,
-                        "change to a directory that is there, or name one with -C",
-                    )
+                    Refused::new("workspace_missing", message, "change to an existing directory, or name one with -C")
                 };
                 let real = std::env::current_dir().map_err(gone)?;
                 // The shell may call it by a path with links.
@@ -195,7 +191,7 @@ fn valid(given: &Path) -> Result<(), Refused> {
 fn invalid(reason: &'static str, given: &Path) -> Refused {
     let shown = given.display().to_string();
     let message = format!("invalid_cwd: {reason}: `{shown}`");
-    Refused::new("invalid_cwd", message, "name a directory that is there").with("reason", reason).at(given)
+    Refused::new("invalid_cwd", message, "name an existing directory").with("reason", reason).at(given)
 }
 
 /// What a person at a terminal says about working in a broad directory.
@@ -221,7 +217,7 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
     };
     let message = format!("{} is {what}: sessions of everything below it would be mixed", dir.display());
     if json || !std::io::stdin().is_terminal() {
-        let hint = "work in the directory of a project, or say --allow-broad-cwd";
+        let hint = "work in the directory of a project, or use --allow-broad-cwd";
         return Err(Refused::new("broad_cwd", message, hint).at(dir));
     }
     out::warning(&message);

@@ -31,11 +31,11 @@ pub struct Paths {
 #[derive(Debug, thiserror::Error)]
 pub enum BadPlace {
     /// Neither `--data` nor the environment says where.
-    #[error("there is no data directory: HOME is not set; say where with --data DIR or HEARTH_DATA")]
+    #[error("there is no data directory: HOME is not set; name one with --data DIR or HEARTH_DATA")]
     Nowhere,
     /// Somebody else's directory.
     #[error(
-        "{path} belongs to the user with number {owner}, not to {uid}: run Hearth as that user, or say another directory with --data"
+        "{path} belongs to the user with number {owner}, not to {uid}: run Hearth as that user, or choose another directory with --data"
     )]
     Foreign {
         /// The directory.
@@ -56,7 +56,7 @@ pub enum BadPlace {
         mend: &'static str,
     },
     /// A file, a link to nowhere, a device.
-    #[error("{path} is not a directory: move it away, or say another directory with --data")]
+    #[error("{path} is not a directory: move it away, or choose another directory with --data")]
     NotADirectory {
         /// What is there.
         path: String,

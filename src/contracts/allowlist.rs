@@ -5,7 +5,7 @@
 //! before it (`never`). Other users' homes are not refused as such: the list has to name them, and what the user who runs
 //! Hearth may not read stays unreadable.
 //!
-//! Source: the peer's allow-list: same file, same order of checks, same reasons. On purpose different: patterns match whole
+//! NanoClaw's allow-list: same file, same order of checks, same reasons. On purpose different: patterns match whole
 //! parts of a path in any case, see `blocks`; some places are never shown; nothing is remembered between two looks.
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,7 +22,7 @@ use crate::model::mount::{EXTRA, Mount, container_path};
 /// Longest file that is read.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Names that are blocked whatever the file says. The first seventeen are the peer's.
+/// Names that are blocked whatever the file says. The first seventeen are NanoClaw's.
 const BLOCKED: [&str; 25] = [
     ".ssh",
     ".gnupg",
@@ -160,7 +160,7 @@ fn parse(text: &str) -> Result<List, String> {
     Ok(List { roots, blocked: BLOCKED.map(str::to_owned).into_iter().chain(own).collect() })
 }
 
-/// The checks of one mount, in the peer's order.
+/// The checks of one mount, in NanoClaw's order.
 fn validate(paths: &Paths, list: &List, mount: &ExtraMount) -> Result<Verdict, String> {
     let target = container_path(mount).map_err(|path| {
         format!("Invalid container path: \"{path}\" - must be relative, non-empty, and not contain \"..\"")
@@ -226,7 +226,7 @@ fn never(paths: &Paths, real: &Path) -> Option<&'static str> {
         return Some("it belongs to the system");
     }
     if real.to_str().is_none_or(|path| path.chars().any(char::is_control)) {
-        return Some("its path is no plain text");
+        return Some("its path is not plain text");
     }
     let kind = std::fs::symlink_metadata(real).map(|found| found.file_type());
     match kind {

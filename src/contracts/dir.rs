@@ -187,7 +187,7 @@ impl Dir {
             Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(Err(Content::Absent)),
             Err(Errno::LOOP) => return refused("it is a link, and links are not followed there".to_owned()),
             Err(Errno::ACCESS | Errno::PERM) => return refused("it may not be read".to_owned()),
-            Err(Errno::NXIO | Errno::NODEV) => return refused("it is no regular file".to_owned()),
+            Err(Errno::NXIO | Errno::NODEV) => return refused("it is not a regular file".to_owned()),
             Err(errno) => return Err(Error::io("open", &self.path.join(name), errno)),
         };
         let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io("look at", &self.path.join(name), e))?;
@@ -197,7 +197,7 @@ impl Dir {
             (Kind::File, 1) if size > max => refused(format!("it has {size} bytes, at most {max} are read")),
             (Kind::File, 1) => Ok(Ok(File::from(fd))),
             (Kind::File, names) => refused(format!("it has {names} names (hard links)")),
-            _ => refused("it is no regular file".to_owned()),
+            _ => refused("it is not a regular file".to_owned()),
         }
     }
 
@@ -303,7 +303,7 @@ impl Dir {
             Err(errno) => return Err(fault(errno)),
         };
         if kind(&rustix::fs::fstat(&fd).map_err(fault)?) != Kind::File {
-            return Err(Error::Unusable { path, reason: "a lock has to be there, and it is no file".to_owned() });
+            return Err(Error::Unusable { path, reason: "a lock has to be there, and it is not a file".to_owned() });
         }
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(File::from(fd))),
@@ -384,7 +384,11 @@ impl Dir {
 fn component(name: &OsStr) -> Result<&OsStr, Error> {
     let bytes = name.as_bytes();
     let plain = !bytes.is_empty() && bytes != b"." && bytes != b".." && !bytes.iter().any(|b| matches!(b, b'/' | 0));
-    if plain { Ok(name) } else { Err(Error::Unusable { path: name.into(), reason: "it is no plain name".to_owned() }) }
+    if plain {
+        Ok(name)
+    } else {
+        Err(Error::Unusable { path: name.into(), reason: "it is not a plain name".to_owned() })
+    }
 }
 
 fn kind(stat: &Stat) -> Kind {

@@ -83,7 +83,7 @@ fn conversation(paths: &Paths, session: SessionId) -> Result<Result<String, Stri
     match value.pointer("/continuations/claude").and_then(Value::as_str) {
         None => none("it has no conversation of the provider `claude`; other providers keep no transcript here"),
         Some(id) if is_id(id) => Ok(Ok(id.to_owned())),
-        Some(_) => none("what its runner noted is no id of a conversation"),
+        Some(_) => none("what its runner noted is not the id of a conversation"),
     }
 }
 

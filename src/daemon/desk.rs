@@ -164,7 +164,7 @@ impl Daemon {
             (at, true) => self.rehearse_sweep(at.map(Timestamp::from_millis)),
             (None, false) => self.submit(Input::Sweep(Vec::new()), false).await,
             (Some(_), false) => {
-                let message = "a daemon lives in its own time: add --dry-run, or stop it to sweep at another time";
+                let message = "a daemon is running: add --dry-run, or stop it to sweep at another time";
                 return refused("invalid", message.to_owned());
             }
         };
@@ -176,7 +176,10 @@ impl Daemon {
 
     async fn decide(&self, matter: &str, value: String) -> Response {
         let Ok(matter) = matter.parse() else {
-            return refused("invalid", format!("`{matter}` is nothing that is asked; write an id like ap3"));
+            return refused(
+                "invalid",
+                format!("`{matter}` is not the id of an approval or question; write one like ap3"),
+            );
         };
         match self.submit(Input::Decide(matter, value), false).await {
             Ok(Reply::Answered { decided, text }) => Response::Answered { decided, text },

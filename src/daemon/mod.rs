@@ -93,7 +93,7 @@ pub enum Error {
     Runtime(#[from] crate::runtime::Error),
     /// Containers were asked for and cannot be had.
     #[error(
-        "{asked} asks for containers, which cannot be had, because {why}; `hearth doctor` says more, and with `hearth run \
+        "{asked} asks for containers, which are not available, because {why}; `hearth doctor` says more, and with `hearth run \
          --runtime process`, or `runtime = \"process\"` in hearth.toml, agents run without containers"
     )]
     NoContainers {

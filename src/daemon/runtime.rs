@@ -145,7 +145,7 @@ mod tests {
         }
         for (asked, setting, by) in [(Some(Podman), None, "--runtime"), (None, Some(Podman), "hearth.toml")] {
             let refused = decide((asked, setting), away).unwrap_err().to_string();
-            let begin = format!("{by} asks for containers, which cannot be had, because there is no socket");
+            let begin = format!("{by} asks for containers, which are not available, because there is no socket");
             assert!(refused.starts_with(&begin) && refused.contains("runtime process"), "{refused}");
         }
     }

@@ -265,5 +265,5 @@ async fn secret(what: &'static str, reference: Option<String>) -> Result<Option<
     };
     let found = tokio::task::spawn_blocking(find).await.map_err(|error| error.to_string())?;
     let value = found.map_err(|error| format!("its {what} was not found: {error}"))?;
-    value.into_string().map(Some).map_err(|_| format!("its {what} is no text"))
+    value.into_string().map(Some).map_err(|_| format!("its {what} is not text"))
 }

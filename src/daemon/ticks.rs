@@ -65,8 +65,8 @@ impl Daemon {
         self.look_at_folders();
         if let Some(zone) = self.mailroom.look_at_zone() {
             tracing::info!("the machine is in the zone {zone} now");
-            self.engine.move_to(zone);
-            self.inbox.push(Item::of(Input::Clock(ClockChange::Zone)));
+            let before = self.engine.move_to(zone);
+            self.inbox.push(Item::of(Input::Clock(ClockChange::Zone(before.name().to_owned()))));
         }
     }
 }

@@ -34,11 +34,12 @@ pub(super) fn put(
     if spec::differ((&agent.settings, &installed), (&settings, &installed)) {
         after.renewed.insert(id);
     }
+    let lived = schedule::zone_of(cx, txn, id)?;
     let moved = agent.settings.timezone != settings.timezone;
     agent.settings = settings;
     cx.db.agents.put(txn, &id, &agent)?;
     if moved {
-        schedule::renew_zone(cx, txn, id)?;
+        schedule::renew_zone(cx, txn, id, &lived)?;
     }
     after.changed.insert(id);
     Ok(Ok(vec![report(entity, Action::Updated)]))
@@ -107,15 +108,16 @@ pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, folder: &Folder) -> Result<Opti
     Ok(Some((id, cx.db.agents.require(txn, &id)?)))
 }
 
-/// Notes the agents that have no zone of their own: theirs has changed.
-pub(super) fn in_the_common_zone(cx: &Cx<'_>, txn: &Write<'_>, after: &mut Aftermath) -> Result<()> {
+/// The agents that have no zone of their own.
+pub(super) fn in_the_common_zone(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<AgentId>> {
+    let mut found = Vec::new();
     for row in cx.db.agents.iter(txn)? {
         let (id, agent) = row?;
         if agent.archived.is_none() && agent.settings.timezone.is_none() {
-            after.changed.insert(id);
+            found.push(id);
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Rewrites the context files of live sessions of agents for which something in them changed.

@@ -63,9 +63,10 @@ impl Engine {
         self
     }
 
-    /// From now on the machine is in this zone. What follows from that is [`Input::Clock`].
-    pub fn move_to(&self, zone: Zone) {
-        *self.zone.write().unwrap_or_else(PoisonError::into_inner) = zone;
+    /// From now on the machine is in this zone; it was in the one that is returned. What follows from that is
+    /// [`Input::Clock`].
+    pub fn move_to(&self, zone: Zone) -> Zone {
+        std::mem::replace(&mut *self.zone.write().unwrap_or_else(PoisonError::into_inner), zone)
     }
 
     /// How long it is until something becomes due, as far as that is known: a sweep is of use then.
@@ -164,7 +165,7 @@ impl Engine {
             }
             _ => Self::one(Cx { has_room: no_room.is_none(), ..self.cx(db, given, care) }, txn, one),
         };
-        let undoable = |one: &Submission| one.dry_run || may_be_refused(&one.input, no_room.is_some());
+        let undoable = |one: &Submission| may_be_undone(one, no_room.is_some());
         let answers = self.store.write_batch(group, work, undoable, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
@@ -252,10 +253,10 @@ impl Undo {
     }
 }
 
-/// Whether an input may well answer with a refusal, which undoes what it did.
-fn may_be_refused(input: &Input, no_room: bool) -> bool {
-    let may = matches!(input, Input::Configure(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_));
-    may || (no_room && is_new_work(input))
+/// Whether an input may well be undone: it is only tried, or may answer with a refusal.
+fn may_be_undone(one: &Submission, no_room: bool) -> bool {
+    let refused = matches!(one.input, Input::Configure(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_));
+    one.dry_run || refused || (no_room && is_new_work(&one.input))
 }
 
 /// What also begins the work whose time has come, if there is room.

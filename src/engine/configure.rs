@@ -133,15 +133,16 @@ fn put_settings(cx: &Cx<'_>, txn: &mut Write<'_>, settings: &Settings, after: &m
     if before.as_ref().is_none_or(|before| before.retention != settings.retention) {
         retention::begin_again(cx, txn)?;
     }
-    let moved = before.and_then(|before| before.timezone) != settings.timezone;
-    if moved {
-        agents::in_the_common_zone(cx, txn, after)?;
+    let mut moved = Vec::new();
+    if before.and_then(|before| before.timezone) != settings.timezone {
+        for agent in agents::in_the_common_zone(cx, txn)? {
+            after.changed.insert(agent);
+            moved.push((agent, schedule::zone_of(cx, txn, agent)?));
+        }
     }
     cx.db.settings.put(txn, &(), settings)?;
-    if moved {
-        for (_, agent) in cx.db.agents_by_folder.collect_range(txn, .., usize::MAX)? {
-            schedule::renew_zone(cx, txn, agent)?;
-        }
+    for (agent, lived) in moved {
+        schedule::renew_zone(cx, txn, agent, &lived)?;
     }
     Ok(Ok(vec![report("settings".to_owned(), action)]))
 }

@@ -158,7 +158,7 @@ mod tests {
         (verdict.decision, verdict.why)
     }
 
-    /// The peer's table, without its weakness that a refusal of one gate is recorded as another's.
+    /// As NanoClaw decides; there a refusal of one gate could be recorded as another's.
     #[test]
     fn decisions_follow_the_wiring_table() {
         let always = || Engage::Pattern(".".into());

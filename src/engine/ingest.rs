@@ -160,17 +160,17 @@ impl Intake {
     /// The incarnation did something. A file that is found again is nothing that happened.
     fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, claimed: bool) -> Result<()> {
         let key = (self.session, number);
-        let mut incarnation = cx.db.incarnations.require(txn, &key)?;
-        if claimed && !incarnation.claimed {
+        let before = cx.db.incarnations.require(txn, &key)?;
+        if claimed && !before.claimed {
             starts::succeeded(cx, txn, self.session)?;
         }
-        let changed = incarnation.progress != cx.now.awake || (claimed && !incarnation.claimed);
+        let mut incarnation = before.clone();
         incarnation.progress = cx.now.awake;
         incarnation.claimed |= claimed;
         if incarnation.phase == Phase::Starting {
             incarnation.phase = Phase::Running;
         }
-        if changed { cx.db.incarnations.put(txn, &key, &incarnation) } else { Ok(()) }
+        if incarnation == before { Ok(()) } else { cx.db.incarnations.put(txn, &key, &incarnation) }
     }
 
     fn claim(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, seq: u64, incarnation: u32) -> Result<bool> {

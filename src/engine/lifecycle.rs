@@ -273,22 +273,14 @@ mod tests {
     fn running() -> Incarnation {
         Incarnation {
             phase: Phase::Running,
-            launched: Awake::new(2, 0),
-            started: crate::model::Timestamp::from_millis(0),
-            adopted: None,
             beat: NOW,
             progress: NOW,
-            tool: None,
-            tool_since: None,
-            stopped_for: None,
             claimed: true,
-            outdated: None,
-            digest: SpecDigest::new(0),
-            stderr_tail: String::new(),
+            ..Incarnation::new(Awake::new(2, 0), crate::model::Timestamp::from_millis(0), SpecDigest::new(0))
         }
     }
 
-    /// Waits and tries of the peer: 5, 10, 20, 40, 80 s, then failed.
+    /// Waits and tries are NanoClaw's: 5, 10, 20, 40, 80 s, then failed.
     #[test]
     fn tries_back_off_and_end() {
         let policy = &Policy::STANDARD;

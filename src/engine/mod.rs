@@ -179,7 +179,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::Decide(matter, value) => approvals::decide(cx, txn, *matter, value),
         Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
         Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
-        Input::Clock(change) => clock::changed(cx, txn, *change),
+        Input::Clock(change) => clock::changed(cx, txn, change),
         Input::Task(command) => {
             let mut effects = Vec::new();
             let changed = schedule::command(cx, txn, (command.clone(), None), &mut effects)?;

@@ -116,9 +116,7 @@ fn store(
     let row = Session::Chat(session.clone());
     cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
     cx.db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
-    if row.messages() > 0 {
-        cx.db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
-    }
+    cx.db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
     Ok((id, session))
 }
 

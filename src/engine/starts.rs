@@ -52,7 +52,7 @@ pub(super) fn failed(
 /// Notes that an incarnation began to work.
 pub(super) fn succeeded(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId) -> Result<()> {
     match sessions::load(cx, txn, session)? {
-        Some(row) if row.failed_starts > 0 || row.start_after.is_some() => forget(cx, txn, session),
+        Some(row) if row.failed_starts > 0 => forget(cx, txn, session),
         _ => Ok(()),
     }
 }
@@ -110,21 +110,8 @@ mod tests {
     #[test]
     fn what_never_began() {
         let launched = Awake::new(2, 0);
-        let base = Incarnation {
-            phase: Phase::Running,
-            launched,
-            started: Timestamp::from_millis(0),
-            adopted: None,
-            beat: launched,
-            progress: launched,
-            tool: None,
-            tool_since: None,
-            stopped_for: None,
-            claimed: false,
-            outdated: None,
-            digest: SpecDigest::new(0),
-            stderr_tail: String::new(),
-        };
+        let begun = Incarnation::new(launched, Timestamp::from_millis(0), SpecDigest::new(0));
+        let base = Incarnation { phase: Phase::Running, ..begun };
         let claimed = Incarnation { claimed: true, ..base.clone() };
         let adopted = Incarnation { adopted: Some(launched), ..base.clone() };
         let stopped = |why| Incarnation { stopped_for: Some(why), ..base.clone() };

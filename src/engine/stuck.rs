@@ -71,22 +71,15 @@ mod tests {
     fn running(progress_ago: u64, tool: Option<(&str, Option<u64>)>) -> Incarnation {
         Incarnation {
             phase: Phase::Running,
-            launched: at(NOW),
-            started: Timestamp::from_millis(0),
-            adopted: None,
             beat: at(1),
             progress: at(progress_ago),
             tool: tool.map(|(name, seconds)| ToolUse { name: name.into(), timeout: seconds.map(Millis::seconds) }),
-            tool_since: None,
-            stopped_for: None,
             claimed: true,
-            outdated: None,
-            digest: SpecDigest::new(0),
-            stderr_tail: String::new(),
+            ..Incarnation::new(at(NOW), Timestamp::from_millis(0), SpecDigest::new(0))
         }
     }
 
-    /// The peer's cases, with last progress in the place of the heartbeat; long tools of any name count.
+    /// NanoClaw's cases, with last progress in the place of the heartbeat; long tools of any name count.
     #[test]
     fn stuck_decisions_follow_the_table() {
         use StopReason::{Ceiling, ClaimStuck};

@@ -155,21 +155,7 @@ fn launch(cx: &Cx<'_>, txn: &mut Write<'_>, of: Of<'_>, effects: &mut Vec<Effect
         session.last_incarnation
     })?;
     let (digest, _) = spec::of(cx, txn, (&session, of.agent))?;
-    let incarnation = Incarnation {
-        phase: Phase::Starting,
-        launched: cx.now.awake,
-        started: cx.now.wall,
-        adopted: None,
-        beat: cx.now.awake,
-        progress: cx.now.awake,
-        tool: None,
-        tool_since: None,
-        stopped_for: None,
-        claimed: false,
-        outdated: None,
-        digest,
-        stderr_tail: String::new(),
-    };
+    let incarnation = Incarnation::new(cx.now.awake, cx.now.wall, digest);
     cx.db.incarnations.put(txn, &(id, number), &incarnation)?;
     cx.db.live.put(txn, &id, &number)?;
     launch_effect(cx, txn, (Of { session: &session, ..of }, number), effects)
@@ -226,21 +212,8 @@ mod tests {
         };
         let decide_for = |phase: Option<Phase>, status, removed| {
             let live = phase.is_some().then_some(1);
-            let incarnation = phase.map(|phase| Incarnation {
-                phase,
-                launched: awake,
-                started: at,
-                adopted: None,
-                beat: awake,
-                progress: awake,
-                tool: None,
-                tool_since: None,
-                stopped_for: None,
-                claimed: false,
-                outdated: None,
-                digest: SpecDigest::new(0),
-                stderr_tail: String::new(),
-            });
+            let incarnation =
+                phase.map(|phase| Incarnation { phase, ..Incarnation::new(awake, at, SpecDigest::new(0)) });
             decide(&session(live, status), incarnation.as_ref(), removed)
         };
         let stopping = Phase::Stopping { why: StopReason::Ceiling, since: awake };

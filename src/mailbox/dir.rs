@@ -138,7 +138,7 @@ impl Dir {
     pub(super) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Look<Self>, Error> {
         let relative = relative.as_ref();
         if !parts(relative).all(is_component) {
-            return Ok(Look::Refused("it is no plain path".to_owned()));
+            return Ok(Look::Refused("it is not a plain path".to_owned()));
         }
         let opened = match self.open(relative, DIRECTORY) {
             Err(Errno::ACCESS) => self.take_back(relative),
@@ -154,7 +154,7 @@ impl Dir {
     /// Opens a regular file with one name and at most `max` bytes; also says how many it has.
     pub(super) fn file(&self, name: &OsStr, max: u64) -> Result<Look<(File, u64)>, Error> {
         if !is_component(name) {
-            return Ok(Look::Refused("it is no plain name".to_owned()));
+            return Ok(Look::Refused("it is not a plain name".to_owned()));
         }
         let fd = match self.open(name, FILE) {
             Ok(fd) => fd,
@@ -467,7 +467,7 @@ fn kind_words(kind: FileType) -> &'static str {
         FileType::Fifo => "it is a FIFO",
         FileType::Socket => "it is a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "it is a device",
-        FileType::Unknown => "it is no regular file",
+        FileType::Unknown => "it is not a regular file",
     }
 }
 

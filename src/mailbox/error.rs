@@ -47,7 +47,7 @@ pub enum Error {
         bytes: u64,
     },
     /// A name that no collection gave out.
-    #[error("`{name}` is no name in a mailbox")]
+    #[error("`{name}` is not a name in a mailbox")]
     BadName {
         /// The name.
         name: String,

@@ -57,7 +57,7 @@ fn write_all(blobs: &Blobs, target: &Dir, attachments: &[Attachment]) -> Result<
     let mut fates = Vec::with_capacity(attachments.len());
     for attachment in attachments {
         fates.push(if !is_safe_file_name(&attachment.name) {
-            Err("its name is no safe name".to_owned())
+            Err("its name is not a safe name".to_owned())
         } else if !seen.insert(attachment.name.as_str()) {
             Err("another file of the message has its name".to_owned())
         } else {

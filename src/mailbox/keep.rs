@@ -121,7 +121,7 @@ fn wanted<'a>(names: &'a [String], refused: &mut Vec<(String, String)>) -> Vec<&
         if !is_safe_file_name(name) {
             refused.push((
                 text::escape(OsStr::new(&text::cut(name, limits::NAME_BYTES))),
-                "it is no safe name".to_owned(),
+                "it is not a safe name".to_owned(),
             ));
         } else if seen.insert(name) {
             wanted.push(name.as_str());

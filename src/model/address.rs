@@ -170,7 +170,7 @@ impl std::fmt::Display for UserId {
 mod tests {
     use super::*;
 
-    /// The peer takes any handle with a colon as a full id, so that a name can claim somebody else's identity.
+    /// NanoClaw takes any handle with a colon as a full id, so that a name can claim somebody else's identity.
     #[test]
     fn a_sender_cannot_choose_the_namespace() {
         let user = |channel: &str, handle: &str| {

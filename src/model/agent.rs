@@ -200,7 +200,7 @@ pub enum TechnicalSkips {
 }
 
 impl AgentSettings {
-    /// An agent of which nothing is said but its name. Ten context messages in a prompt are the peer's number.
+    /// An agent of which nothing is said but its name. Ten context messages in a prompt are as many as in NanoClaw.
     #[must_use]
     pub const fn named(name: String) -> Self {
         Self {

@@ -15,7 +15,7 @@ pub use super::hold::Hold;
 
 /// Folder of an agent group: its identity for people, and the name of its directory.
 ///
-/// Source: letters, digits, `_` and `-`, first one a letter or digit, at most 64; `global` is reserved in any case.
+/// Letters, digits, `_` and `-`, the first one a letter or digit, at most 64; `global` is reserved in any case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Folder(Short);
 
@@ -226,7 +226,7 @@ pub struct DirectMessage {
 
 /// Lower case, runs of anything but `a-z0-9` become `-`, none at the ends; `unnamed` when nothing is left.
 ///
-/// Source: the peer's rule for destination names.
+/// NanoClaw's rule for names of destinations, so that its names can be taken over.
 #[must_use]
 pub fn normalize_name(text: &str) -> String {
     let mut name = String::with_capacity(text.len());

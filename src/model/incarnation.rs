@@ -155,6 +155,26 @@ pub struct Incarnation {
 }
 
 impl Incarnation {
+    /// One whose start is asked for now.
+    #[must_use]
+    pub const fn new(launched: Awake, started: Timestamp, digest: SpecDigest) -> Self {
+        Self {
+            phase: Phase::Starting,
+            launched,
+            started,
+            adopted: None,
+            beat: launched,
+            progress: launched,
+            tool: None,
+            tool_since: None,
+            stopped_for: None,
+            claimed: false,
+            outdated: None,
+            digest,
+            stderr_tail: String::new(),
+        }
+    }
+
     /// The run of the daemon that answers for it: the one that launched it, or adopted it last.
     #[must_use]
     pub const fn run(&self) -> u64 {

@@ -55,12 +55,12 @@ pub enum Input {
 }
 
 /// What happened to the clocks of the machine that time itself does not tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClockChange {
     /// The wall clock was set back by so much.
     SetBack(Millis),
-    /// The machine is in another zone now.
-    Zone,
+    /// The machine is in another zone now; it was in the one of this name.
+    Zone(String),
 }
 
 /// What is left to do.

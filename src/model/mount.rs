@@ -30,7 +30,7 @@ pub const EXTRA: &str = "/workspace/extra";
 /// Where below [`EXTRA`] an extra mount is to be seen: what was declared, else the last part of its path on the host. The
 /// error is the path that cannot be one: blank, absolute, with `..`, `:`, an empty part or a control character.
 ///
-/// Source: the peer's rule, and what no mount could have.
+/// NanoClaw's rule, and what no mount could have.
 ///
 /// # Errors
 /// The path that is refused.

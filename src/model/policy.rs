@@ -90,7 +90,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The values Hearth runs with. Sources: the peer's sweep (60 s, 30 min, 5 s doubling, 5 tries) and the design.
+    /// The values Hearth runs with. Those of claims, idle agents and tries (60 s, 30 min, 5 s doubling, 5 tries) are NanoClaw's.
     pub const STANDARD: Self = Self {
         claim_tolerance: Millis::seconds(60),
         ceiling: Millis::minutes(30),

@@ -166,28 +166,28 @@ mod tests {
         Packages { apt: owned(apt), npm: owned(npm) }
     }
 
-    /// Rows G1 to G5 of the peer's cases.
+    /// As NanoClaw answers such names.
     #[test]
     fn packages_are_names_and_nothing_else() {
         let many: Vec<String> = (0..21).map(|n| format!("p{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let invalid = |kind: &str, name: &str| Some(format!("invalid {kind} package name \"{name}\"."));
         for (row, apt, npm, problem) in [
-            ("G1", &[][..], &[][..], Some("at least one apt or npm package is required.".to_owned())),
-            ("G2", &many[..], &[], Some("max 20 packages per request.".to_owned())),
-            ("G2", &many[..20], &["x"], Some("max 20 packages per request.".to_owned())),
+            ("none", &[][..], &[][..], Some("at least one apt or npm package is required.".to_owned())),
+            ("21 of one kind", &many[..], &[], Some("max 20 packages per request.".to_owned())),
+            ("21 of both", &many[..20], &["x"], Some("max 20 packages per request.".to_owned())),
             ("20 are fine", &many[..20], &[], None),
-            ("G3", &["Foo"], &[], invalid("apt", "Foo")),
-            ("G3", &["ok", "foo;rm"], &[], invalid("apt", "foo;rm")),
-            ("G3", &["-x"], &[], invalid("apt", "-x")),
+            ("no name for apt", &["Foo"], &[], invalid("apt", "Foo")),
+            ("no name for apt", &["ok", "foo;rm"], &[], invalid("apt", "foo;rm")),
+            ("no name for apt", &["-x"], &[], invalid("apt", "-x")),
             ("apt", &[""], &[], invalid("apt", "")),
             ("apt", &["a\nb"], &[], invalid("apt", "a\\nb")),
             ("apt", &["jq=1.6"], &[], invalid("apt", "jq=1.6")),
-            ("G4", &["libfoo+1.2"], &[], None),
-            ("G5", &[], &["@scope/pkg", "pkg.name_1"], None),
-            ("G5", &[], &["@Scope/pkg"], invalid("npm", "@Scope/pkg")),
-            ("G5", &[], &["a/b"], invalid("npm", "a/b")),
-            ("G5", &[], &["pkg@1.0"], invalid("npm", "pkg@1.0")),
+            ("marks that apt has", &["libfoo+1.2"], &[], None),
+            ("scopes and marks that npm has", &[], &["@scope/pkg", "pkg.name_1"], None),
+            ("no name for npm", &[], &["@Scope/pkg"], invalid("npm", "@Scope/pkg")),
+            ("no name for npm", &[], &["a/b"], invalid("npm", "a/b")),
+            ("no name for npm", &[], &["pkg@1.0"], invalid("npm", "pkg@1.0")),
             ("npm", &[], &["@scope"], invalid("npm", "@scope")),
             ("npm", &[], &["@/pkg"], invalid("npm", "@/pkg")),
             ("npm", &[], &["pkg+more"], invalid("npm", "pkg+more")),

@@ -301,6 +301,31 @@ pub struct WorkspaceSession {
     pub deleted: Option<Timestamp>,
 }
 
+impl WorkspaceSession {
+    /// One that nothing was written to yet; its order is given when it is stored.
+    #[must_use]
+    pub const fn new(label: SessionLabel, at: Timestamp) -> Self {
+        Self {
+            label,
+            title: None,
+            model: None,
+            created: at,
+            updated: at,
+            committed: at,
+            order: 0,
+            revision: 0,
+            base: None,
+            records: 0,
+            messages: 0,
+            lineage: None,
+            compaction: None,
+            source: None,
+            lease_epoch: 0,
+            deleted: None,
+        }
+    }
+}
+
 /// The beginning of a session that it shares with another revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {

@@ -260,7 +260,7 @@ pub enum FireOutcome {
         /// How many they are, if that is known.
         count: Option<u32>,
     },
-    /// It waits for an earlier occurrence to be over.
+    /// It waits for an earlier occurrence to be over; or it is due, and the times of the task are others by now.
     Queued,
 }
 

@@ -275,14 +275,14 @@ fn folder(text: &str) -> Result<Folder, String> {
 }
 
 fn session_id(text: &str) -> Result<SessionId, String> {
-    text.parse().map_err(|_| format!("`{text}` is no session; write an id like se3"))
+    text.parse().map_err(|_| format!("`{text}` is not a session; write an id like se3"))
 }
 
 fn driver(text: &str) -> Result<ProviderKind, String> {
     let mut known = [ProviderKind::Echo, ProviderKind::Command, ProviderKind::Claude].into_iter();
     known
         .find(|kind| kind.as_str() == text)
-        .ok_or_else(|| format!("`{text}` drives nothing; there are echo, command and claude"))
+        .ok_or_else(|| format!("`{text}` is not a provider; use echo, command or claude"))
 }
 
 fn person(text: &str) -> Result<UserId, String> {

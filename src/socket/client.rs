@@ -34,7 +34,7 @@ pub enum Error {
     #[error("the connection to the daemon broke: {0}")]
     Broken(std::io::Error),
     /// It listens and does not answer.
-    #[error("the daemon does not answer: see what it logs, stop it if it hangs, and start it again")]
+    #[error("the daemon does not answer: see its log, stop it if it hangs, and start it again")]
     Silent,
     /// The daemon closed the connection.
     #[error("the daemon closed the connection")]
@@ -113,7 +113,11 @@ impl Client {
     pub fn next(&mut self) -> Result<Response, Error> {
         let mut line = String::new();
         let limit = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
-        let read = self.reader.by_ref().take(limit).read_line(&mut line).map_err(Error::Broken)?;
+        let read = match self.reader.by_ref().take(limit).read_line(&mut line) {
+            // So ends the connection of a daemon that died before it had read everything.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+            read => read.map_err(Error::Broken)?,
+        };
         if read == 0 {
             return Err(Error::Closed);
         }

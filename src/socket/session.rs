@@ -439,14 +439,14 @@ fn home(sight: Option<SightJson>, workspace: Option<&str>) -> Result<Home, Strin
     match (sight, workspace) {
         (Some(sight), None) => Ok(Home::Seen(Box::new(sight.read()?))),
         (None, Some(key)) => {
-            parse_key(key).map(Home::Known).ok_or_else(|| format!("workspace: `{key}` is no key of a workspace"))
+            parse_key(key).map(Home::Known).ok_or_else(|| format!("workspace: `{key}` is not the key of a workspace"))
         }
         _ => Err("workspace: one of a directory and a key is needed".to_owned()),
     }
 }
 
 fn id(text: &str) -> Result<SessionId, String> {
-    text.parse().map_err(|_| format!("session: `{text}` is no session; write an id like se3"))
+    text.parse().map_err(|_| format!("session: `{text}` is not a session; write an id like se3"))
 }
 
 fn label(text: Option<String>) -> Result<Option<SessionLabel>, String> {

@@ -129,7 +129,7 @@ impl TaskRequest {
 
 impl NewTaskJson {
     fn read(self) -> Result<NewTask, String> {
-        let agent: AgentId = self.agent.parse().map_err(|_| format!("agent: `{}` is no agent's id", self.agent))?;
+        let agent: AgentId = self.agent.parse().map_err(|_| format!("agent: `{}` is not an agent's id", self.agent))?;
         let home = match self.session {
             Some(session) => TaskHome::Session(session_id(&session)?),
             None => TaskHome::Maintenance,
@@ -185,11 +185,11 @@ fn overlap(text: Option<&str>) -> Result<Option<Overlap>, String> {
 }
 
 fn id(text: &str) -> Result<TaskId, String> {
-    text.parse().map_err(|_| format!("task: `{text}` is no task; write an id like ta3"))
+    text.parse().map_err(|_| format!("task: `{text}` is not a task; write an id like ta3"))
 }
 
 fn session_id(text: &str) -> Result<SessionId, String> {
-    text.parse().map_err(|_| format!("session: `{text}` is no session; write an id like se3"))
+    text.parse().map_err(|_| format!("session: `{text}` is not a session; write an id like se3"))
 }
 
 #[cfg(test)]

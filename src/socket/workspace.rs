@@ -76,9 +76,9 @@ impl WorkspaceRequest {
             Self::Adopt { sight, key, path } => {
                 let from = match (key, path) {
                     (None, None) => AdoptFrom::Found,
-                    (Some(key), None) => {
-                        AdoptFrom::Key(parse_key(&key).ok_or_else(|| format!("key: `{key}` is no key of a workspace"))?)
-                    }
+                    (Some(key), None) => AdoptFrom::Key(
+                        parse_key(&key).ok_or_else(|| format!("key: `{key}` is not the key of a workspace"))?,
+                    ),
                     (None, Some(path)) => AdoptFrom::Path(bytes("path", &path)?),
                     (Some(_), Some(_)) => return Err("path: a key was given as well".to_owned()),
                 };

@@ -2,10 +2,10 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::Read;
 use super::error::{Error, Result};
 use super::schema::Tables;
-use super::table::Rows;
-use super::{KeyPart, Read};
+use super::untyped::Untyped;
 
 impl Tables {
     /// Digest of everything an operator may configure, as it is stored. Two that are equal were made of the same rows.
@@ -29,10 +29,10 @@ impl Tables {
 }
 
 /// Lengths keep neighbours apart.
-fn add<K: KeyPart, V, C>(sum: &mut Sha256, txn: &Read<'_>, rows: &Rows<K, V, C>) -> Result<()> {
-    let bytes = rows.bytes();
+fn add(sum: &mut Sha256, txn: &Read<'_>, rows: &dyn Untyped) -> Result<()> {
+    let rows = rows.bytes();
     sum.update(rows.len(txn)?.to_be_bytes());
-    for row in bytes.iter(txn).map_err(Error::lmdb("opening a cursor"))? {
+    for row in rows.all(txn)? {
         let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
         for part in [key, value] {
             sum.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());

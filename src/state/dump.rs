@@ -9,14 +9,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
-use super::envelope::Record;
+use super::bytes::hex;
 use super::error::{Error, Result};
-use super::key::KeyPart;
 use super::schema::Tables;
 use super::store::Reader;
-use super::table::{ByteRow, Codec, Index, Rows, Table};
-use super::tables::{About, Visitor};
+use super::tables::About;
+use super::untyped::{Form, Shown, Untyped, each_slice};
 
 mod follow;
 
@@ -60,7 +60,7 @@ pub struct Summary {
 pub fn dump(reader: &Reader, options: &Options, out: &mut dyn Write) -> Result<Summary> {
     let mut walk = Walk { reader, options, out, summary: Summary::default() };
     let tables = reader.read(|tables, _| Ok::<Tables, Error>(*tables))?;
-    tables.visit(&mut Tour(&mut walk))?;
+    tables.all().filter(|(about, _)| options.names(about)).try_for_each(|(about, rows)| walk.table(about, rows))?;
     Ok(walk.summary)
 }
 
@@ -74,23 +74,11 @@ pub fn to_text(reader: &Reader, bodies: bool) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A slice is what one read transaction copies: far less than a second's work.
-const SLICE_ROWS: usize = 500;
-const SLICE_BYTES: usize = 4 << 20;
-
 struct Walk<'a> {
     reader: &'a Reader,
     options: &'a Options,
     out: &'a mut dyn Write,
     summary: Summary,
-}
-
-/// A row, ready to be written.
-struct Shown {
-    name: String,
-    key: Vec<String>,
-    text: String,
-    json: serde_json::Value,
 }
 
 #[derive(Serialize)]
@@ -100,37 +88,29 @@ struct Line<'a> {
     change: Option<&'a str>,
     key: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a serde_json::Value>,
+    value: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
 }
 
-impl Show for Walk<'_> {
-    fn options(&self) -> &Options {
-        self.options
-    }
-
-    fn rows<K: KeyPart, V, C: Codec<V>>(
-        &mut self,
-        about: &About,
-        rows: &Rows<K, V, C>,
-        show: impl Fn(K, V) -> Shown,
-    ) -> Result<()> {
+impl Walk<'_> {
+    fn table(&mut self, about: &About, rows: &dyn Untyped) -> Result<()> {
         self.summary.tables += 1;
         let mut begun = false;
-        each_row(self.reader, rows, |(key, value)| {
-            if !std::mem::replace(&mut begun, true) {
-                self.heading(about)?;
+        each_slice(self.reader, rows.bytes(), &mut |slice| {
+            for (key, value) in slice {
+                if !std::mem::replace(&mut begun, true) {
+                    self.heading(about)?;
+                }
+                match self.options.show(rows, &key, &value) {
+                    Ok(row) => self.row(about, &row)?,
+                    Err(error) => self.unreadable(about, &hex(&key), &error)?,
+                }
             }
-            match rows.decode(&key, &value) {
-                Ok((key, value)) => self.row(about, &show(key, value)),
-                Err(error) => self.unreadable(about, &super::table::hex(&key), &error),
-            }
+            Ok(())
         })
     }
-}
 
-impl Walk<'_> {
     fn heading(&mut self, about: &About) -> Result<()> {
         match self.options.format {
             Format::Text => {
@@ -140,12 +120,10 @@ impl Walk<'_> {
         }
     }
 
-    fn row(&mut self, about: &About, row: &Shown) -> Result<()> {
+    fn row(&mut self, about: &About, row: &Row) -> Result<()> {
         self.summary.rows += 1;
-        let text = if row.text.is_empty() { row.name.clone() } else { format!("{}: {}", row.name, row.text) };
-        let value = Some(&row.json);
-        let line = Line { table: about.name, change: None, key: &row.key, value, unreadable: None };
-        put(self.out, self.options.format, &text, &line)
+        let line = Line { table: about.name, change: None, key: &row.key, value: row.json(), unreadable: None };
+        put(self.out, self.options.format, &row.text(), &line)
     }
 
     fn unreadable(&mut self, about: &About, key: &str, error: &Error) -> Result<()> {
@@ -161,59 +139,57 @@ fn output(source: std::io::Error) -> Error {
     Error::Io { path: PathBuf::from("the output"), source }
 }
 
-/// Somebody who shows tables, without regard to what their rows are.
-trait Show {
-    fn options(&self) -> &Options;
+impl Options {
+    /// Whether a table is wanted.
+    fn names(&self, about: &About) -> bool {
+        self.table.as_deref().is_none_or(|wanted| wanted == about.name)
+    }
 
-    fn rows<K: KeyPart, V, C: Codec<V>>(
-        &mut self,
-        about: &About,
-        rows: &Rows<K, V, C>,
-        show: impl Fn(K, V) -> Shown,
-    ) -> Result<()>;
-}
-
-/// Leads somebody through the tables that are wanted.
-struct Tour<'a, S>(&'a mut S);
-
-impl<S: Show> Tour<'_, S> {
-    fn skips(&self, about: &About) -> bool {
-        self.0.options().table.as_deref().is_some_and(|wanted| wanted != about.name)
+    /// A row as it is wanted.
+    fn show(&self, rows: &dyn Untyped, key: &[u8], value: &[u8]) -> Result<Row> {
+        let form = match self.format {
+            Format::Text => Form::Text,
+            Format::Json => Form::Json,
+        };
+        let Shown { key, value } = rows.show((key, value), form, self.bodies)?;
+        let value = match self.format {
+            Format::Text => Said::Text(value),
+            Format::Json => Said::Json(RawValue::from_string(value).map_err(|e| output(e.into()))?),
+        };
+        Ok(Row { key, value })
     }
 }
 
-impl<S: Show> Visitor for Tour<'_, S> {
-    type Error = Error;
+/// A row, ready to be written.
+struct Row {
+    key: Vec<String>,
+    value: Said,
+}
 
-    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
-        if self.skips(about) {
-            return Ok(());
+enum Said {
+    Text(String),
+    Json(Box<RawValue>),
+}
+
+impl Row {
+    fn text(&self) -> String {
+        match &self.value {
+            Said::Text(text) if !text.is_empty() => format!("{}: {text}", name(&self.key)),
+            Said::Text(_) | Said::Json(_) => name(&self.key),
         }
-        let bodies = self.0.options().bodies;
-        self.0.rows(about, table, |key, value| of_record(&key, value, bodies))
     }
 
-    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
-        if self.skips(about) {
-            return Ok(());
+    fn json(&self) -> Option<&RawValue> {
+        match &self.value {
+            Said::Text(_) => None,
+            Said::Json(json) => Some(json),
         }
-        self.0.rows(about, index, |key, value| of_index(&key, &value))
     }
 }
 
-/// Does something with every row of a table, slice by slice; no transaction is open meanwhile.
-fn each_row<K: KeyPart, V, C: Codec<V>>(
-    reader: &Reader,
-    rows: &Rows<K, V, C>,
-    mut work: impl FnMut(ByteRow) -> Result<()>,
-) -> Result<()> {
-    let mut last: Option<Vec<u8>> = None;
-    loop {
-        let slice = reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
-        let Some((key, _)) = slice.last() else { return Ok(()) };
-        last = Some(key.clone());
-        slice.into_iter().try_for_each(&mut work)?;
-    }
+/// A key as one text.
+fn name(key: &[String]) -> String {
+    if key.is_empty() { "()".to_owned() } else { key.join("/") }
 }
 
 /// Writes one row, as text or as JSON.
@@ -225,23 +201,4 @@ fn put(out: &mut dyn Write, format: Format, text: &str, line: &Line<'_>) -> Resu
             writeln!(out, "{text}").map_err(output)
         }
     }
-}
-
-fn of_record<K: KeyPart, V: Record>(key: &K, mut value: V, bodies: bool) -> Shown {
-    if !bodies {
-        value.redact();
-    }
-    let json = serde_json::to_value(&value).unwrap_or_default();
-    Shown { name: key.shown(), key: parts(key), text: format!("{value:?}"), json }
-}
-
-fn of_index<K: KeyPart, V: KeyPart>(key: &K, value: &V) -> Shown {
-    let value = parts(value);
-    Shown { name: key.shown(), key: parts(key), text: value.join("/"), json: value.into() }
-}
-
-fn parts(key: &impl KeyPart) -> Vec<String> {
-    let mut parts = Vec::new();
-    key.show(&mut parts);
-    parts
 }

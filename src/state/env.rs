@@ -5,13 +5,13 @@ use std::path::Path;
 use heed::{CommitOrAbort, DatabaseOpener, EnvFlags, EnvOpenOptions, WithoutTls};
 
 use super::Read;
+use super::bytes::ByteTable;
 use super::envelope::{self, Record, Unreadable};
 use super::error::{Error, Result};
 use super::key::KeyPart;
 use super::meta::Meta;
 use super::migrate;
 use super::schema::Tables;
-use super::table::ByteTable;
 
 /// An open environment. Read transactions are not bound to threads, so that pools of threads can read.
 pub(super) type Env = heed::Env<WithoutTls>;

@@ -5,7 +5,7 @@
 //! and the bytes of a leading part are a prefix of the bytes of the key. Tags are part of the store format: they are
 //! never reused.
 
-use super::spare::with_spare;
+use super::spare::Spare;
 use crate::model::card::Matter;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
@@ -79,12 +79,11 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
     }
 }
 
-/// Does something with the bytes of a complete key. Most keys are needed for one call: their memory is used again.
-pub(super) fn with_bytes<T>(key: &impl KeyPart, work: impl FnOnce(&[u8]) -> T) -> T {
-    with_spare(|bytes| {
-        key.encode(bytes);
-        work(bytes)
-    })
+/// The bytes of a complete key that is needed for one call: their memory is used again.
+pub(super) fn encoded(key: &impl KeyPart) -> Spare {
+    let mut bytes = Spare::take();
+    key.encode(&mut bytes);
+    bytes
 }
 
 /// A leading part of the keys `K`: every row whose key begins with it belongs to it.
@@ -271,7 +270,7 @@ impl KeyPart for Role {
             1 => Ok(Self::Owner),
             2 => Ok(Self::GlobalAdmin),
             3 => AgentId::decode(bytes).map(Self::AdminOf),
-            other => Err(BadKey(format!("{other} is no role"))),
+            other => Err(BadKey(format!("{other} is not a role"))),
         }
     }
 
@@ -300,7 +299,7 @@ impl KeyPart for StatePart {
             1 => Ok(Self::Top),
             2 => Ok(Self::Sessions),
             3 => Ok(Self::Muted),
-            other => Err(BadKey(format!("{other} is no part of a state file"))),
+            other => Err(BadKey(format!("{other} is not a part of a state file"))),
         }
     }
 

@@ -15,13 +15,13 @@ use crate::crash;
 #[derive(Debug)]
 pub(super) struct WriterLock {
     file: File,
-    before: Holder,
+    before: Writer,
     settled: bool,
 }
 
-/// Who had the lock last.
+/// Who wrote the store of a data directory last, which is who had its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
+pub enum Writer {
     /// A process that has it still.
     Lives,
     /// One that gave it up, or nobody.
@@ -32,7 +32,7 @@ pub(super) enum Holder {
 
 impl WriterLock {
     /// Who had it before.
-    pub(super) const fn before(&self) -> Holder {
+    pub(super) const fn before(&self) -> Writer {
         self.before
     }
 
@@ -43,7 +43,7 @@ impl WriterLock {
 
     /// Notes that nothing was left half done, unless nobody looked at what was. The lock itself stays.
     pub(super) fn give_up(&self) {
-        if self.settled || self.before != Holder::Died {
+        if self.settled || self.before != Writer::Died {
             // Where that fails, the next holder looks at the store for nothing.
             drop(self.file.set_len(0));
         }
@@ -60,12 +60,13 @@ impl Drop for WriterLock {
     }
 }
 
-/// Who holds the lock of a data directory, or had it last.
-pub(super) fn holder_of(data: &Path) -> Holder {
+/// Who writes the store of a data directory, or wrote it last.
+#[must_use]
+pub fn last_writer(data: &Path) -> Writer {
     match File::open(path(data)).ok().and_then(|mut file| noted(&mut file)) {
-        None => Holder::GaveUp,
-        Some(pid) if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) => Holder::Died,
-        Some(_) => Holder::Lives,
+        None => Writer::GaveUp,
+        Some(pid) if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) => Writer::Died,
+        Some(_) => Writer::Lives,
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
         }
         Err(errno) => return Err(Error::io(path)(errno.into())),
     }
-    let before = if noted(&mut file).is_some() { Holder::Died } else { Holder::GaveUp };
+    let before = if noted(&mut file).is_some() { Writer::Died } else { Writer::GaveUp };
     note(&mut file).map_err(Error::io(path))?;
     Ok(WriterLock { file, before, settled: false })
 }
@@ -144,17 +145,17 @@ mod tests {
     #[test]
     fn a_death_is_remembered_until_somebody_looked() {
         let data = tempfile::tempdir().unwrap();
-        assert_eq!(holder_of(data.path()), Holder::GaveUp);
+        assert_eq!(last_writer(data.path()), Writer::GaveUp);
         std::fs::write(path(data.path()), i32::MAX.to_string()).unwrap();
-        assert_eq!(holder_of(data.path()), Holder::Died);
+        assert_eq!(last_writer(data.path()), Writer::Died);
         for _ in 0..2 {
             let lock = take(data.path()).unwrap();
-            assert_eq!((lock.before(), holder_of(data.path())), (Holder::Died, Holder::Lives));
+            assert_eq!((lock.before(), last_writer(data.path())), (Writer::Died, Writer::Lives));
         }
         let mut lock = take(data.path()).unwrap();
         lock.settle();
         drop(lock);
-        assert_eq!(take(data.path()).unwrap().before(), Holder::GaveUp);
-        assert_eq!(holder_of(data.path()), Holder::GaveUp);
+        assert_eq!(take(data.path()).unwrap().before(), Writer::GaveUp);
+        assert_eq!(last_writer(data.path()), Writer::GaveUp);
     }
 }

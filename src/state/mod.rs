@@ -9,6 +9,7 @@
 mod tables;
 
 pub mod backup;
+mod bytes;
 pub mod check;
 mod digest;
 pub mod dump;
@@ -32,17 +33,19 @@ mod spare;
 pub mod store;
 pub mod table;
 pub mod text_key;
+mod untyped;
 mod write;
 
 pub use check::Violation;
 pub use error::{Error, Result};
 pub use key::{KeyPart, Prefix};
+pub use lock::{Writer, last_writer};
 pub use meta::{Meta, Number};
 pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
 pub use store::{Options, Reader, Store, look_at_place};
 pub use table::{Index, Table};
-pub use tables::{About, Kind, Visitor};
+pub use tables::{About, Kind};
 pub use text_key::{BadText, Digest, ForeignKey, RouteKey, Text};
 pub use write::Write;
 

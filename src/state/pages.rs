@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::error::{Error, Result as Stored};
-use super::lock::Holder;
+use super::lock::Writer;
 
 mod page;
 
@@ -64,11 +64,11 @@ const THREADS_MAX: usize = 4;
 
 /// Refuses a store's file that LMDB must not map. It is looked at closely where there is doubt, as after a sudden end, and
 /// not at all beside somebody who has it and looked then.
-pub(super) fn trust(dir: &Path, holder: Holder) -> Stored<()> {
+pub(super) fn trust(dir: &Path, holder: Writer) -> Stored<()> {
     match holder {
-        Holder::Lives => Ok(()),
-        Holder::GaveUp if !is_short(&dir.join("data.mdb")) => look(dir, ALWAYS),
-        Holder::GaveUp | Holder::Died => look(dir, IN_DOUBT),
+        Writer::Lives => Ok(()),
+        Writer::GaveUp if !is_short(&dir.join("data.mdb")) => look(dir, ALWAYS),
+        Writer::GaveUp | Writer::Died => look(dir, IN_DOUBT),
     }
 }
 

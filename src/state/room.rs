@@ -12,12 +12,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::Read;
 use super::error::{Error, Result, out_of_space};
-use super::key::KeyPart;
 use super::schema::Tables;
-use super::table::{ByteTable, Index, Table};
-use super::tables::{About, Visitor};
 use crate::crash;
-use crate::state::envelope::Record;
 
 /// Whether new work is taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,35 +117,11 @@ pub(super) fn page_bytes(pages: usize, page_size: u32) -> u64 {
 
 /// Bytes in the pages that hold the tables' rows.
 pub(super) fn used_bytes(db: &Tables, txn: &Read<'_>) -> Result<u64> {
-    let mut pages = Pages { txn, bytes: 0 };
-    db.visit(&mut pages)?;
-    Ok(pages.bytes)
-}
-
-struct Pages<'a, 't> {
-    txn: &'a Read<'t>,
-    bytes: u64,
-}
-
-impl Pages<'_, '_> {
-    fn add(&mut self, table: ByteTable<'_>) -> Result<()> {
-        let stat = table.stat(self.txn).map_err(Error::lmdb("counting pages"))?;
+    db.all().try_fold(0_u64, |bytes, (_, rows)| {
+        let stat = rows.bytes().table().stat(txn).map_err(Error::lmdb("counting pages"))?;
         let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
-        self.bytes = self.bytes.saturating_add(page_bytes(pages, stat.page_size));
-        Ok(())
-    }
-}
-
-impl Visitor for Pages<'_, '_> {
-    type Error = Error;
-
-    fn table<K: KeyPart, V: Record>(&mut self, _: &About, table: &Table<K, V>) -> Result<()> {
-        self.add(table.bytes())
-    }
-
-    fn index<K: KeyPart, V: KeyPart>(&mut self, _: &About, index: &Index<K, V>) -> Result<()> {
-        self.add(index.bytes())
-    }
+        Ok(bytes.saturating_add(page_bytes(pages, stat.page_size)))
+    })
 }
 
 /// Bytes that the disk of a directory has left for us.

@@ -3,11 +3,13 @@
 //! `table` rows are records in versioned, checksummed envelopes; `index` rows are derived from records, hold plain keys
 //! and are proved against their records by `check`. The list makes the typed handles, the dump and the checker.
 
+use super::bytes::ByteTable;
 use super::key::{BadKey, KeyPart};
 use super::meta::{Meta, Number};
-use super::table::{ByteTable, Index, Rows, Table};
-use super::tables::{About, Kind, Visitor};
+use super::table::{Index, Rows, Table};
+use super::tables::{About, Kind};
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
+use super::untyped::Untyped;
 use crate::model::approval::{Approval, Held, HostReply, Question};
 use crate::model::card::Matter;
 use crate::model::channel::ChannelInstance;

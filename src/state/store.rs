@@ -76,7 +76,7 @@ impl Reader {
         if !dir.join("data.mdb").is_file() {
             return Err(Error::NoStore { path: data.to_owned() });
         }
-        pages::trust(&dir, lock::holder_of(data))?;
+        pages::trust(&dir, lock::last_writer(data))?;
         let env = env::open(&dir, Access::ReadOnly, None)?;
         let tables = env::open_tables(&env, begin_read(&env)?)?;
         Ok(Self { env, tables })

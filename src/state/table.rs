@@ -3,15 +3,12 @@
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use heed::types::Bytes;
-use heed::{MdbError, PutFlags};
-
-use super::envelope::{self, MAX_BODY_BYTES, Record, Unreadable, Unwritable};
+use super::bytes::{ByteRows, ByteTable, Cursor};
+use super::envelope::{self, Record, Unreadable, Unwritable};
 use super::error::{Error, Result};
-use super::key::{BadKey, KeyPart, Prefix, with_bytes};
-use super::range::{ByteRange, borrowed, byte_range, prefix_range};
-use super::spare::with_spare;
-use super::write::QUIET;
+use super::key::{KeyPart, Prefix, encoded};
+use super::range::{ByteRange, byte_range, prefix_range};
+use super::spare::Spare;
 use super::{Read, Write};
 
 /// How the values of a table become bytes.
@@ -79,13 +76,9 @@ pub type Table<K, V> = Rows<K, V, Enveloped>;
 /// A table derived from records.
 pub type Index<K, V> = Rows<K, V, Plain>;
 
-pub(super) type ByteTable<'e> = heed::Database<'e, Bytes, Bytes>;
-
 /// A handle on a table: reads take a read or a write transaction, writes a write transaction.
 pub struct Rows<K, V, C> {
-    name: &'static str,
-    bytes: ByteTable<'static>,
-    quiet: bool,
+    bytes: ByteRows,
     types: PhantomData<fn(K, C) -> V>,
 }
 
@@ -99,19 +92,19 @@ impl<K, V, C> Copy for Rows<K, V, C> {}
 
 impl<K, V, C> std::fmt::Debug for Rows<K, V, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Rows").field(&self.name).finish()
+        f.debug_tuple("Rows").field(&self.name()).finish()
     }
 }
 
 impl<K, V, C> Rows<K, V, C> {
-    pub(super) fn new(name: &'static str, bytes: ByteTable<'static>) -> Self {
-        Self { name, bytes, quiet: QUIET.contains(&name), types: PhantomData }
+    pub(super) fn new(name: &'static str, table: ByteTable<'static>) -> Self {
+        Self { bytes: ByteRows::new(name, table), types: PhantomData }
     }
 
     /// Name of the table.
     #[must_use]
     pub const fn name(&self) -> &'static str {
-        self.name
+        self.bytes.name()
     }
 
     /// Number of rows.
@@ -119,7 +112,7 @@ impl<K, V, C> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn len(&self, txn: &Read<'_>) -> Result<u64> {
-        self.bytes.len(txn).map_err(Error::lmdb("counting rows"))
+        self.bytes.len(txn)
     }
 
     /// Whether there are no rows.
@@ -130,8 +123,9 @@ impl<K, V, C> Rows<K, V, C> {
         self.len(txn).map(|rows| rows == 0)
     }
 
-    pub(super) fn bytes(&self) -> ByteTable<'static> {
-        self.bytes
+    /// The same table without types.
+    pub(super) const fn bytes(&self) -> &ByteRows {
+        &self.bytes
     }
 }
 
@@ -141,8 +135,8 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::TooNew`] if it cannot be read.
     pub fn get(&self, txn: &Read<'_>, key: &K) -> Result<Option<V>> {
-        let bytes = with_bytes(key, |key| self.bytes.get(txn, key)).map_err(Error::lmdb("reading a row"))?;
-        bytes.map(|bytes| C::decode(bytes).map_err(|why| self.unreadable(why, || key.shown()))).transpose()
+        let bytes = self.bytes.get(txn, &encoded(key))?;
+        bytes.map(|bytes| C::decode(bytes).map_err(|why| self.unreadable(why, key))).transpose()
     }
 
     /// The row of a key that other rows refer to.
@@ -150,7 +144,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// As [`Self::get`], and [`Error::Missing`] if there is none.
     pub fn require(&self, txn: &Read<'_>, key: &K) -> Result<V> {
-        self.get(txn, key)?.ok_or_else(|| Error::Missing { table: self.name, key: key.shown() })
+        self.get(txn, key)?.ok_or_else(|| Error::Missing { table: self.name(), key: key.shown() })
     }
 
     /// Whether a key has a row; the row is not decoded.
@@ -158,7 +152,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn contains(&self, txn: &Read<'_>, key: &K) -> Result<bool> {
-        Ok(with_bytes(key, |key| self.bytes.get(txn, key)).map_err(Error::lmdb("looking for a row"))?.is_some())
+        Ok(self.bytes.get(txn, &encoded(key))?.is_some())
     }
 
     /// Writes a row, new or not.
@@ -166,11 +160,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        let refused = self.with_row(txn, (key, value), |txn, key, value| match C::version() {
-            Some(known) => put_versioned(self.bytes, txn, (key, value), known),
-            None => self.bytes.put(txn, key, value).map(|()| None).map_err(Error::lmdb("writing a row")),
-        })?;
-        refused.map_or(Ok(()), |why| Err(self.unreadable(why, || key.shown())))
+        let (key_bytes, value) = (encoded(key), self.encoded(key, value)?);
+        let refused = match C::version() {
+            Some(known) => self.bytes.put_versioned(txn, (&key_bytes, &value), known)?,
+            None => self.bytes.put(txn, &key_bytes, &value).map(|()| None)?,
+        };
+        refused.map_or(Ok(()), |why| Err(self.unreadable(why, key)))
     }
 
     /// As [`Self::put`], for a row that is new and mostly comes after all others, as that of a new id does: its place need
@@ -179,12 +174,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// As [`Self::put`].
     pub fn append(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        let appended = self.with_row(txn, (key, value), |txn, key, value| {
-            match self.bytes.put_with_flags(txn, PutFlags::APPEND, key, value) {
-                Err(heed::Error::Mdb(MdbError::KeyExist)) => Ok(false),
-                put => put.map(|()| true).map_err(Error::lmdb("writing a row")),
-            }
-        })?;
+        let appended = self.bytes.append(txn, &encoded(key), &self.encoded(key, value)?)?;
         if appended { Ok(()) } else { self.put(txn, key, value) }
     }
 
@@ -201,23 +191,15 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
 
     /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
     pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        self.with_row(txn, (key, value), |txn, key, value| {
-            self.bytes.put(txn, key, value).map_err(Error::lmdb("writing a row"))
-        })
+        self.bytes.put(txn, &encoded(key), &self.encoded(key, value)?)
     }
 
-    /// Changes the table by the bytes of a row.
-    fn with_row<'t, T>(
-        &self,
-        txn: &mut Write<'t>,
-        (key, value): (&K, &V),
-        work: impl FnOnce(&mut Write<'t>, &[u8], &[u8]) -> Result<T>,
-    ) -> Result<T> {
-        self.changes(txn);
-        with_spare(|bytes| {
-            C::encode(value, bytes).map_err(|why| self.unwritable(why, key))?;
-            with_bytes(key, |key| work(txn, key, bytes))
-        })
+    fn encoded(&self, key: &K, value: &V) -> Result<Spare> {
+        let mut bytes = Spare::take();
+        match C::encode(value, &mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(why) => Err(self.bytes.unwritable(why, key.shown())),
+        }
     }
 
     /// Writes a row that must be new.
@@ -226,7 +208,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// As [`Self::put`], and [`Error::Exists`].
     pub fn insert(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         if self.contains(txn, key)? {
-            return Err(Error::Exists { table: self.name, key: key.shown() });
+            return Err(Error::Exists { table: self.name(), key: key.shown() });
         }
         self.put(txn, key, value)
     }
@@ -236,8 +218,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
-        self.changes(txn);
-        with_bytes(key, |key| self.bytes.delete(txn, key)).map_err(Error::lmdb("removing a row"))
+        self.bytes.delete(txn, &encoded(key))
     }
 
     /// Rows between two keys, in order.
@@ -285,11 +266,8 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// As for [`Self::get`].
     pub fn first_in(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<Option<(K, V)>> {
-        let row = with_bytes(prefix, |prefix| {
-            let row = self.bytes.get_greater_than_or_equal_to(txn, prefix);
-            row.map(|row| row.filter(|(key, _)| key.starts_with(prefix)))
-        });
-        row.map_err(Error::lmdb("reading a row"))?.map(|(key, value)| self.decode(key, value)).transpose()
+        let row = self.bytes.first_in(txn, &encoded(prefix))?;
+        row.map(|(key, value)| self.decode(key, value)).transpose()
     }
 
     /// Last row whose key begins with a prefix.
@@ -329,9 +307,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn count_prefix(&self, txn: &Read<'_>, prefix: &impl Prefix<K>) -> Result<u64> {
-        let range = prefix_range(prefix);
-        let rows = self.bytes.range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
-        rows.map(|row| row.map(|_| 1).map_err(Error::lmdb("counting rows"))).sum()
+        self.bytes.count(txn, &prefix_range(prefix))
     }
 
     /// The last rows whose keys begin with a prefix, at most `limit`, the last one first.
@@ -339,13 +315,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// As for [`Self::get`].
     pub fn collect_last(&self, txn: &Read<'_>, prefix: &impl Prefix<K>, limit: usize) -> Result<Vec<(K, V)>> {
-        let range = prefix_range(prefix);
-        let rows = self.bytes.rev_range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
-        let read = |row: heed::Result<(&[u8], &[u8])>| {
-            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
-            self.decode(key, value)
-        };
-        rows.take(limit).map(read).collect()
+        self.bytes.collect_last(txn, &prefix_range(prefix), limit, &|key, value| self.decode(key, value))
     }
 
     /// First key after a key; its row is not decoded.
@@ -354,85 +324,50 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// [`Error::Lmdb`], and [`Error::Damaged`] for a key that is none.
     pub fn next_key(&self, txn: &Read<'_>, key: &K) -> Result<Option<K>> {
         let range = (Bound::Excluded(key.to_bytes()), Bound::Unbounded);
-        let mut rows = self.bytes.range(txn, &borrowed(&range)).map_err(Error::lmdb("opening a cursor"))?;
-        let Some((key, _)) = rows.next().transpose().map_err(Error::lmdb("reading a row"))? else { return Ok(None) };
-        let damaged = |bad: BadKey| Error::Damaged { table: self.name, key: hex(key), reason: bad.to_string() };
-        K::from_bytes(key).map(Some).map_err(damaged)
+        let row = self.bytes.range(txn, &range)?.next().transpose().map_err(Error::lmdb("reading a row"))?;
+        row.map(|(key, _)| self.decode_key(key)).transpose()
     }
 
     /// The highest key; its row is not decoded.
     pub(super) fn last_key(&self, txn: &Read<'_>) -> Result<Option<K>> {
-        let Some((key, _)) = self.bytes.last(txn).map_err(Error::lmdb("reading a row"))? else { return Ok(None) };
-        let damaged = |bad: BadKey| Error::Damaged { table: self.name, key: hex(key), reason: bad.to_string() };
-        K::from_bytes(key).map(Some).map_err(damaged)
-    }
-
-    /// Copies rows out as they lie, see [`slice_of`].
-    pub(super) fn slice(
-        &self,
-        txn: &Read<'_>,
-        after: Option<&[u8]>,
-        max_rows: usize,
-        max_bytes: usize,
-    ) -> Result<Vec<ByteRow>> {
-        slice_of(self.bytes, txn, after, (max_rows, max_bytes))
+        self.bytes.last_key(txn)?.map(|key| self.decode_key(key)).transpose()
     }
 
     /// Reads a row that was taken out as bytes.
     pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
-        let damaged = |reason| Error::Damaged { table: self.name, key: hex(key), reason };
-        let key = K::from_bytes(key).map_err(|bad| damaged(bad.to_string()))?;
-        let value = C::decode(value).map_err(|why| self.unreadable(why, || key.shown()))?;
+        let key = self.decode_key(key)?;
+        let value = C::decode(value).map_err(|why| self.unreadable(why, &key))?;
         Ok((key, value))
     }
 
     /// Writes any bytes as a row, to see what becomes of them.
     #[cfg(test)]
     pub(super) fn put_bytes(&self, txn: &mut Write<'_>, key: &K, value: &[u8]) -> Result<()> {
-        self.bytes.put(txn, &key.to_bytes(), value).map_err(Error::lmdb("writing a row"))
+        self.bytes.put(txn, &encoded(key), value)
     }
 
-    fn changes(&self, txn: &mut Write<'_>) {
-        if self.quiet {
-            txn.forget();
-        }
+    fn decode_key(&self, key: &[u8]) -> Result<K> {
+        K::from_bytes(key).map_err(|bad| self.bytes.bad_key(key, &bad))
     }
 
     fn entries<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Entries<'t, K, V, C>> {
-        let rows = self.bytes.range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))?;
-        Ok(Entries { table: *self, rows })
+        Ok(Entries { table: *self, rows: self.bytes.range(txn, range)? })
     }
 
     fn last_of(&self, txn: &Read<'_>, range: &ByteRange) -> Result<Option<(K, V)>> {
-        let mut rows = self.bytes.rev_range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))?;
-        let Some(row) = rows.next() else { return Ok(None) };
-        let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
-        self.decode(key, value).map(Some)
+        let row = self.bytes.last(txn, range)?;
+        row.map(|(key, value)| self.decode(key, value)).transpose()
     }
 
-    fn unreadable(&self, why: Unreadable, key: impl FnOnce() -> String) -> Error {
-        let (table, key) = (self.name, key());
-        match why {
-            Unreadable::TooNew { found } => {
-                Error::TooNew { table, key, found, known: C::version().unwrap_or_default() }
-            }
-            Unreadable::Damaged(reason) => Error::Damaged { table, key, reason },
-        }
-    }
-
-    fn unwritable(&self, why: Unwritable, key: &K) -> Error {
-        let (table, key) = (self.name, key.shown());
-        match why {
-            Unwritable::TooLarge(bytes) => Error::TooLarge { table, key, bytes, max: MAX_BODY_BYTES },
-            Unwritable::Encoding(reason) => Error::Unwritable { table, key, reason },
-        }
+    fn unreadable(&self, why: Unreadable, key: &K) -> Error {
+        self.bytes.unreadable(why, key.shown(), C::version())
     }
 }
 
 /// Rows in order, as long as the transaction lives.
 pub struct Entries<'t, K, V, C> {
     table: Rows<K, V, C>,
-    rows: heed::RoRange<'t, Bytes, Bytes>,
+    rows: Cursor<'t>,
 }
 
 impl<K: KeyPart, V, C: Codec<V>> Iterator for Entries<'_, K, V, C> {
@@ -446,53 +381,6 @@ impl<K: KeyPart, V, C: Codec<V>> Iterator for Entries<'_, K, V, C> {
 
 impl<K, V, C> std::fmt::Debug for Entries<'_, K, V, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Entries").field(&self.table.name).finish()
+        f.debug_tuple("Entries").field(&self.table.name()).finish()
     }
-}
-
-/// Key and value of a row as they lie in the store.
-pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
-
-/// Writes a row, or says why the old one stays: one that a newer Hearth wrote is not replaced, not even by a caller that has
-/// not read it. A row that is new costs one descent.
-fn put_versioned(
-    table: ByteTable<'_>,
-    txn: &mut Write<'_>,
-    (key, value): (&[u8], &[u8]),
-    known: u16,
-) -> Result<Option<Unreadable>> {
-    let old = table.get_or_put(txn, key, value).map_err(Error::lmdb("writing a row"))?;
-    match old.map(envelope::version_of) {
-        None => return Ok(None),
-        Some(Ok(found)) if found > known => return Ok(Some(Unreadable::TooNew { found })),
-        Some(Ok(_)) => {}
-        Some(Err(why)) => return Ok(Some(why)),
-    }
-    table.put(txn, key, value).map(|()| None).map_err(Error::lmdb("writing a row"))
-}
-
-/// Copies rows out as they lie, after a key: at most so many, and no more once they have so many bytes.
-pub(super) fn slice_of(
-    table: ByteTable<'_>,
-    txn: &Read<'_>,
-    after: Option<&[u8]>,
-    (max_rows, max_bytes): (usize, usize),
-) -> Result<Vec<ByteRow>> {
-    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let range: (Bound<&[u8]>, Bound<&[u8]>) = (start, Bound::Unbounded);
-    let mut rows = Vec::new();
-    let mut bytes = 0_usize;
-    for row in table.range(txn, &range).map_err(Error::lmdb("opening a cursor"))? {
-        let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
-        bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
-        rows.push((key.to_vec(), value.to_vec()));
-        if rows.len() >= max_rows || bytes >= max_bytes {
-            break;
-        }
-    }
-    Ok(rows)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }

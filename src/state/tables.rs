@@ -1,8 +1,4 @@
-//! The `tables!` macro: from the one list of tables to handles, creation and generic walks.
-
-use super::envelope::Record;
-use super::key::KeyPart;
-use super::table::{Index, Table};
+//! The `tables!` macro: from the one list of tables to handles, creation and walks over all of them.
 
 /// What a table holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +31,6 @@ pub struct About {
     pub purpose: &'static str,
     /// Most bytes a key of it can have.
     pub max_key_bytes: usize,
-}
-
-/// Somebody who looks at every table without knowing any.
-pub trait Visitor {
-    /// What can go wrong.
-    type Error;
-
-    /// A table of records.
-    ///
-    /// # Errors
-    /// Ends the walk.
-    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<(), Self::Error>;
-
-    /// A table derived from records.
-    ///
-    /// # Errors
-    /// Ends the walk.
-    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<(), Self::Error>;
 }
 
 macro_rules! tables {
@@ -92,16 +70,10 @@ macro_rules! tables {
                 Self { $($name: Rows::new(stringify!($name), $name),)+ }
             }
 
-            /// Shows every table to a visitor, in the order of the list.
-            ///
-            /// # Errors
-            /// The visitor's.
-            pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
-                let mut abouts = Self::ABOUT.iter();
-                $(if let Some(about) = abouts.next() {
-                    visitor.$kind(about, &self.$name)?;
-                })+
-                Ok(())
+            /// Every table, in the order of the list.
+            pub(super) fn all(&self) -> impl Iterator<Item = (&'static About, &dyn Untyped)> {
+                let tables: [&dyn Untyped; Self::COUNT] = [$(&self.$name),+];
+                Self::ABOUT.iter().zip(tables)
             }
         }
     };

@@ -175,7 +175,7 @@ impl KeyPart for Digest {
     }
 
     fn show(&self, parts: &mut Vec<String>) {
-        parts.push(super::table::hex(&self.0));
+        parts.push(super::bytes::hex(&self.0));
     }
 }
 
@@ -243,7 +243,7 @@ impl KeyPart for ForeignKey {
         match take_tag(bytes)? {
             Self::PLAIN => take_text(bytes, Self::MAX_TEXT).map(Form::Plain).map(Self),
             Self::DIGEST => take(bytes).map(Form::Digest).map(Self),
-            other => Err(BadKey(format!("{other} is no kind of foreign id"))),
+            other => Err(BadKey(format!("{other} is not a kind of foreign id"))),
         }
     }
 
@@ -327,7 +327,7 @@ impl KeyPart for RouteKey {
             1 => ChatId::decode(bytes).map(Self::Shared),
             2 => Ok(Self::PerThread(ChatId::decode(bytes)?, Option::decode(bytes)?)),
             3 => Ok(Self::AgentShared),
-            other => Err(BadKey(format!("{other} is no kind of route"))),
+            other => Err(BadKey(format!("{other} is not a kind of route"))),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::env::Env;
 use super::error::{Error, Result};
-use super::key::{KeyPart, with_bytes};
+use super::key::{KeyPart, encoded};
 use super::late::Late;
 use super::meta::Number;
 use super::schema::Tables;
@@ -125,11 +125,10 @@ impl<'t> Write<'t> {
     /// Those of `make`; what failed is made again.
     pub fn once<T: Any + Send + Sync>(&self, key: &impl KeyPart, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let what = TypeId::of::<T>();
-        let find = |key: &[u8]| {
-            let made = self.made.borrow();
-            made.iter().find(|(of, _)| *of == what).and_then(|(_, of)| of.get(key)).map(Arc::clone)
+        let known = {
+            let (key, made) = (encoded(key), self.made.borrow());
+            made.iter().find(|(of, _)| *of == what).and_then(|(_, of)| of.get(key.as_slice())).map(Arc::clone)
         };
-        let known = with_bytes(key, find);
         if let Some(known) = known.and_then(|known| known.downcast().ok()) {
             return Ok(known);
         }

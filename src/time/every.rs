@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::model::task::Recurrence;
 use crate::model::time::{Millis, Timestamp};
 
 /// The shortest interval: nothing is looked at more often.
@@ -20,7 +21,7 @@ pub struct Every(u64);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvery {
     /// It does not look like one.
-    #[error("`{}` is no interval; write a number and s, m, h or d like 90s or 2h, or a number of milliseconds", .text.escape_debug())]
+    #[error("`{}` is not an interval; write a number and s, m, h or d like 90s or 2h, or a number of milliseconds", .text.escape_debug())]
     Form {
         /// As much of the text as a message can bear.
         text: String,
@@ -89,6 +90,17 @@ impl fmt::Display for Every {
     }
 }
 
+/// When a task comes again, as it is written: a cron expression or an interval. None if it comes once.
+#[must_use]
+pub fn shown(recurrence: &Recurrence) -> Option<String> {
+    match recurrence {
+        Recurrence::Once => None,
+        Recurrence::Cron(text) => Some(text.clone()),
+        // What another Hearth took for an interval is shown all the same.
+        Recurrence::Every(length) => Some(Every::of(*length).map_or_else(|_| length.to_string(), |it| it.to_string())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -111,13 +123,13 @@ mod tests {
             assert_eq!((every.length(), every.to_string().as_str()), (Millis::new(ms), shown));
         }
         for (text, word) in [
-            ("", "no interval"),
-            ("m", "no interval"),
-            ("5 m", "no interval"),
-            ("-5m", "no interval"),
-            ("1.5h", "no interval"),
-            ("1h30m", "no interval"),
-            ("5w", "no interval"),
+            ("", "not an interval"),
+            ("m", "not an interval"),
+            ("5 m", "not an interval"),
+            ("-5m", "not an interval"),
+            ("1.5h", "not an interval"),
+            ("1h30m", "not an interval"),
+            ("5w", "not an interval"),
             ("0s", "out of range"),
             ("999", "out of range"),
             ("36526d", "out of range"),

@@ -80,12 +80,13 @@ mod tests {
     fn the_first_zone_of_the_order_holds() {
         let all = ["Asia/Tokyo", "Europe/Berlin", "America/New_York", "Asia/Kolkata"];
         for (from, to, expected, source, refused) in [
-            (0, "Asia/Tokyo", "Asia/Tokyo", Source::Agent, 0),
-            (1, "Europe/Berlin", "Europe/Berlin", Source::File, 0),
-            (2, "nowhere", "Asia/Kolkata", Source::System, 1),
-            (2, "", "Asia/Kolkata", Source::System, 0),
-            (3, "IST-2", "UTC", Source::Default, 1),
-            (3, "asia/kolkata", "asia/kolkata", Source::System, 0),
+            (0, "Asia/Tokyo", "Asia/Tokyo", "the agent", 0),
+            (1, "Europe/Berlin", "Europe/Berlin", "the configuration", 0),
+            (2, "America/New_York", "America/New_York", "TZ", 0),
+            (2, "nowhere", "Asia/Kolkata", "the machine", 1),
+            (2, "", "Asia/Kolkata", "the machine", 0),
+            (3, "IST-2", "UTC", "no other was found", 1),
+            (3, "asia/kolkata", "asia/kolkata", "the machine", 0),
         ] {
             let at = |index: usize| match index.cmp(&from) {
                 std::cmp::Ordering::Less => None,
@@ -93,7 +94,8 @@ mod tests {
                 std::cmp::Ordering::Greater => Some(all[index]),
             };
             let chosen = resolve(Candidates { agent: at(0), file: at(1), variable: at(2), system: at(3) });
-            assert_eq!((chosen.zone.name(), chosen.source, chosen.refused.len()), (expected, source, refused), "{to}");
+            let said = chosen.source.to_string();
+            assert_eq!((chosen.zone.name(), &*said, chosen.refused.len()), (expected, source, refused), "{to}");
         }
     }
 }

@@ -130,6 +130,43 @@ fn files_of_a_failed_turn_found_twice() {
     }
 }
 
+/// A message that two turns of one incarnation name was in one failure.
+#[test]
+fn a_message_of_two_failed_turns_loses_one_try() {
+    let mut world = running();
+    for id in ["m2", "m3"] {
+        world.inject(&event(id, "x", ""));
+    }
+    let found = vec![
+        claim(2, 1),
+        claim(4, 1),
+        claim(6, 1),
+        try_again(2, vec![4], 1, Again::Later),
+        try_again(6, vec![4], 1, Again::Later),
+    ];
+    world.put(Input::Collected(Collection { session: S, found, closes: None }));
+    let tries: Vec<u32> = (1..=3).map(|id| world.message(MessageId::new(id)).tries).collect();
+    assert_eq!(tries, [1, 1, 1]);
+}
+
+/// What fails in a turn of an agent that was removed meanwhile waits for nothing any more.
+#[test]
+fn what_fails_after_the_removal_of_its_agent_is_dropped() {
+    for again in [Again::Later, Again::Wait(None)] {
+        let mut world = running();
+        let claims = world.outside.write(S, vec![claim(2, 1)]);
+        world.put(claims);
+        world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
+        world.put(Input::Collected(Collection {
+            session: S,
+            found: vec![try_again(2, vec![], 1, again)],
+            closes: None,
+        }));
+        let state = world.state_of(M);
+        assert!(matches!(state, MessageState::Dropped { .. }), "{state:?}");
+    }
+}
+
 /// One session hears it, the whole agent waits; then one session is tried, and with its success the others go.
 #[test]
 fn an_agent_is_held_off_as_a_whole() {

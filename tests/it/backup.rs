@@ -283,7 +283,7 @@ fn what_is_no_backup_is_refused() {
     let (dir, data) = installation();
     let path = dir.path().to_owned();
     for (given, wanted) in
-        [("hearth.toml", "a backup is a directory"), ("nothing", "there is no backup"), ("", "is no backup")]
+        [("hearth.toml", "a backup is a directory"), ("nothing", "there is no backup"), ("", "is not a backup")]
     {
         let message = refused(&data, &["restore", text(&path.join(given)), "--into", text(&path.join("target"))]);
         assert!(message.contains(wanted), "{message}");
@@ -298,7 +298,7 @@ fn what_is_no_backup_is_refused() {
     assert!(refused(&data, &["restore", text(&backup), "--replace"]).contains("in use by process"));
     assert!(refused(&data, &["compact"]).contains("in use by process"));
     daemon.kill();
-    assert!(refused(&data, &["restore", text(&backup)]).contains("say --replace"));
+    assert!(refused(&data, &["restore", text(&backup)]).contains("use --replace"));
     fine(&data, &["restore", text(&backup), "--replace"]);
     assert!(names(&data).iter().any(|name| name.starts_with("store.old-")), "{:?}", names(&data));
     fine(&data, &["compact"]);
@@ -343,9 +343,9 @@ fn a_damaged_record_is_named_and_nothing_is_made_of_it() {
     assert!(out.contains("!! the row mb1 of table bodies is damaged") && out.contains("# live"), "{out}");
     assert!(err.contains("rows cannot be read"), "{err}");
     assert_eq!(dump(&data, &["--check"]).output().unwrap().status.code(), Some(1));
-    assert!(refused(&data, &["backup"]).contains("does not agree with itself"));
+    assert!(refused(&data, &["backup"]).contains("is inconsistent"));
     assert!(backups(&data).is_empty());
-    assert!(refused(&data, &["compact"]).contains("does not agree with itself"));
+    assert!(refused(&data, &["compact"]).contains("is inconsistent"));
     assert!(refused(&data, &["store", "export", text(&dir.path().join("x"))]).contains("is damaged"));
     assert_eq!(names(dir.path()), ["data", "hearth.toml"]);
     fine(&data, &["backup", "--unsound"]);

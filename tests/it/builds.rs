@@ -38,6 +38,8 @@ fn who_asked_for_packages_is_told_when_its_image_has_them() {
     let (before, _) = newest(&world);
     // An image that was begun before the decision does not have them.
     built(&mut world, Packages::default(), Ok(()));
+    built(&mut world, Packages { npm: Vec::new(), ..both() }, Ok(()));
+    built(&mut world, Packages { apt: Vec::new(), ..both() }, Ok(()));
     assert_eq!(newest(&world).0.seq, before.seq, "nothing is told before there is something");
     built(&mut world, both(), Ok(()));
     let (note, body) = newest(&world);

@@ -1,8 +1,7 @@
 //! Channels of a running daemon: a bridge in another language, receivers that fail, and channels that come, change and go.
 //!
-//! The rows of the specification's table of adapters, and what becomes of them here: what a file describes is named and
-//! comes up; missing credentials and a network that fails leave a channel down, visibly, and it is connected again after
-//! 2, 5, 10 seconds and so on, without end. That includes errors of any other kind, which are given up at once there.
+//! What a file describes is named and comes up. Missing credentials, a network that fails and errors of any other kind
+//! leave a channel down, visibly, and it is connected again after 2, 5, 10 seconds and so on, without end.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

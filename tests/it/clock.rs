@@ -147,6 +147,23 @@ fn instants_that_somebody_asked_for_stay() {
     assert_eq!(next(&world, later), "2026-04-25T10:30:00.000Z", "it was only skipped, so it comes again");
 }
 
+/// A grid that was changed while the clock was a day ahead is that of today, also where it was paused meanwhile, before
+/// anybody heard that the clock is right again.
+#[test]
+fn a_grid_of_a_wrong_future_is_asked_for_by_nobody() {
+    let mut world = World::of(ONE);
+    let grid = add(&mut world, None, Some("6h"));
+    world.step_clock(DAY);
+    let change = hearth::model::task::TaskChange { recurrence: Some(Some("4h".to_owned())), ..Default::default() };
+    world.put(Input::Task(TaskCommand::Set(grid, Box::new(change))));
+    world.step_clock(-DAY);
+    world.put(Input::Task(TaskCommand::Pause(grid)));
+    world.put(Input::Task(TaskCommand::Resume(grid)));
+    world.put(Input::Clock(ClockChange::SetBack(Millis::days(1))));
+    sweep(&mut world);
+    assert_eq!(next(&world, grid), "2026-04-20T16:00:00.000Z");
+}
+
 #[test]
 fn a_night_on_which_clocks_change_and_the_machine_sleeps_has_every_slot_once() {
     let mut world = World::of(ONE);
@@ -175,9 +192,14 @@ fn a_night_on_which_clocks_change_and_the_machine_sleeps_has_every_slot_once() {
 
 #[test]
 fn the_machine_can_move_while_it_runs() {
-    let mut world = World::of(&format!("{ONE}\n[[agents]]\nfolder = \"own\"\ntimezone = \"Asia/Tokyo\"\n"));
+    // Beside one that lives where the machine is there is one with a zone of its own, which hears nothing of it.
+    let own = "\n[[agents]]\nfolder = \"own\"\ntimezone = \"Asia/Tokyo\"\n";
+    let wired = ONE.rsplit("[[chats]]").next().unwrap().replace("\"main\"", "\"own\"").replace("\"C\"", "\"D\"");
+    let mut world = World::of(&format!("{ONE}{own}[[chats]]{wired}"));
     world.inject(&event("m1", "hi", ""));
+    world.inject(&crate::world::event_in(("net", "D", None), ("m2", "hi", ""), ""));
     world.settle();
+    assert_eq!(world.outside.running.len(), 2);
     let daily = add(&mut world, None, Some("0 9 * * *"));
     let once = add(&mut world, Some("2026-04-22T10:00:00"), None);
     assert_eq!(next(&world, daily), "2026-04-21T09:00:00.000Z");
@@ -195,6 +217,29 @@ fn the_machine_can_move_while_it_runs() {
     world.move_to("Asia/Kolkata");
     assert!(!world.effects.iter().any(told));
     world.settle();
+}
+
+/// Nine in New York had passed when the machine, or the house, moved there. It never came for them, unlike nine in UTC.
+#[test]
+fn what_rested_when_the_machine_or_the_house_moved_is_due_as_it_was() {
+    let moves: [fn(&mut World); 2] =
+        [|world| world.move_to("America/New_York"), |world| drop(world.apply("timezone = \"America/New_York\"\n"))];
+    for move_there in moves {
+        let mut world = World::of(ONE);
+        let daily = add(&mut world, None, Some("0 9 * * *"));
+        world.put(Input::Task(TaskCommand::Pause(daily)));
+        world.step_clock(DAY + 3 * HOUR / 2);
+        sweep(&mut world);
+        move_there(&mut world);
+        assert_eq!(next(&world, daily), "2026-04-21T09:00:00.000Z");
+        assert_eq!(fires(&world, daily), ["2026-04-21T09:00:00.000Z Queued"]);
+        world.restart();
+        world.put(Input::Task(TaskCommand::Resume(daily)));
+        sweep(&mut world);
+        assert_eq!(fires(&world, daily), ["2026-04-21T09:00:00.000Z done"]);
+        assert_eq!(next(&world, daily), "2026-04-22T13:00:00.000Z");
+        world.assert_sound();
+    }
 }
 
 /// What goes because it is old does not come back.

@@ -51,7 +51,7 @@ const ENTITIES: &[Step<'_>] = &[
     (
         &["roles", "grant", "telegram:55", "king"],
         1,
-        "\"king\" is no role; write \"owner\", \"admin\" or \"admin:<folder>\"",
+        "\"king\" is not a role; write \"owner\", \"admin\" or \"admin:<folder>\"",
     ),
     (&["roles", "revoke", "telegram:55", "owner"], 1, "telegram:55 does not have the role owner"),
     (&["members", "add", "helper", "telegram:66"], 0, "created   member telegram:66 of helper"),

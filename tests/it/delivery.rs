@@ -287,7 +287,7 @@ fn deliver_after() {
         mid_turn(Said { deliver_after: Some(time), ..said(number, 1, Some(2), Target::Reply) })
     };
     world.outside.channel = Box::new(|_| None);
-    say(&mut world, vec![later(3, 1), later(5, -1)]);
+    say(&mut world, vec![later(3, 1), later(5, 0)]);
     say_to(&mut world, 7, Target::Reply);
     assert!(matches!(state(&world, 1), OutState::Later(_)));
     world.lose_effects();
@@ -380,6 +380,18 @@ fn numbers() {
     assert_eq!(world.session(S).last_number, 1_000_003);
     assert_eq!(world.inject(&event("2", "y", "")).wirings.len(), 1);
     assert_eq!(world.all_messages().pop().unwrap().1.seq, 1_000_004);
+    for (number, good) in [(1_000_003, true), (1_000_005, false)] {
+        let mut world = working();
+        for number in [3, number] {
+            say(&mut world, vec![mid_turn(said(number, 1, Some(2), Target::Reply))]);
+        }
+        let (_, outbound) = world.all_outbound().pop().unwrap();
+        assert_eq!(
+            !matches!(outbound.state, OutState::Refused { .. }),
+            good,
+            "a million above 3 is the most: {number}"
+        );
+    }
 }
 
 /// Answers go where the question came from, even if the conversation began elsewhere; what answers nothing goes to the

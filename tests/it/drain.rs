@@ -147,6 +147,48 @@ fn containers_that_cannot_be_had_are_not_replaced_by_something_else() {
     let stderr = host.stop().stderr;
     assert!(stderr.contains(&format!("runtime: process, because {why}")), "{stderr}");
     let refused = host.run(&["run", "--runtime", "podman"], b"");
-    let words = "--runtime asks for containers, which cannot be had, because Podman does not answer at";
+    let words = "--runtime asks for containers, which are not available, because Podman does not answer at";
     assert!(refused.code == Some(1) && refused.stderr.contains(words), "{refused:?}");
+}
+
+/// What `hearth status` warns of while no daemon runs, but for that.
+fn warned(host: &Host) -> Vec<String> {
+    let status = host.status();
+    let all = status["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned());
+    let other = ["no daemon is running", "is unconfined"];
+    all.filter(|one| !other.iter().any(|other| one.contains(other))).collect()
+}
+
+#[test]
+fn an_end_in_order_is_nothing_to_warn_of_and_any_other_is() {
+    let (mut host, server) = patient();
+    server.happens(typed(1, "first"));
+    wait_begun(&host, 1);
+    host.go();
+    wait_shown(&server, &["did first"]);
+    host.wait_settled();
+    assert_eq!(host.stop().code, Some(0));
+    assert_eq!((warned(&host), host.status()["incarnations"][0]["phase"].clone()), (vec![], "running".into()));
+    assert!(host.done(&["status"], b"").contains("was running"), "nobody knows what it is now");
+    std::fs::remove_file(host.data().join("groups/main/go")).unwrap();
+    host.start();
+    server.happens(typed(2, "second"));
+    wait_begun(&host, 2);
+    ask(&mut host, Signal::TERM);
+    signal(&mut host, Signal::TERM);
+    assert_eq!(host.ended().code, Some(0));
+    let cut =
+        "1 message was not done when the daemon stopped: the next one gives it to an agent again, which costs no try";
+    assert_eq!(warned(&host), [cut]);
+    host.start();
+    wait_begun(&host, 3);
+    host.kill();
+    let killed = warned(&host);
+    let words =
+        "Hearth was killed, or its machine went down, before it could end 1 incarnation: the next daemon ends it";
+    assert!(killed.len() == 1 && killed[0].starts_with(words), "{killed:?}");
+    host.go();
+    host.start();
+    wait_shown(&server, &["did first", "did second"]);
+    assert_calm(host, &server, &["did first", "did second"]);
 }

@@ -1,14 +1,15 @@
 //! What an operator wants the entities to be, and what becomes of it.
 
-use hearth::model::address::{ChannelName, ForeignId, UserId};
+use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::channel::ChannelKind;
-use hearth::model::configure::{Change, ChannelSpec, Configure};
+use hearth::model::configure::{Change, ChannelSpec, Configure, DestinationSpec};
 use hearth::model::entity::{Destination, Folder, Origin};
 use hearth::model::id::{AgentId, SessionId};
 use hearth::model::incarnation::StopReason;
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Action, ChangeReport, Outcome, Reply};
+use hearth::model::task::{NewTask, TaskCommand};
 use hearth::model::{Effect, Input, Millis};
 
 use crate::world::outside::{claim, end, mid_turn, said};
@@ -142,6 +143,7 @@ fn a_dry_run_leaves_the_store_as_it_is() {
 fn roles_are_exact() {
     let mut world = World::of("[[agents]]\nfolder = \"a\"\n[[agents]]\nfolder = \"b\"");
     for (rights, roles, member_of) in [
+        ("", 0, 0),
         (r#"roles = ["owner", "admin:a"]"#, 2, 0),
         (r#"roles = ["admin", "admin:a", "admin:b"]"#, 3, 0),
         (r#"roles = ["admin"]"#, 1, 0),
@@ -149,7 +151,11 @@ fn roles_are_exact() {
         (r#"member_of = ["b"]"#, 0, 1),
         ("", 0, 0),
     ] {
-        world.apply(&format!("[[users]]\nid = \"net:ann\"\n{rights}"));
+        let described = format!("[[users]]\nid = \"net:ann\"\n{rights}");
+        let first = if world.read(|db, txn| db.users.is_empty(txn)) { Action::Created } else { Action::Updated };
+        for action in [first, Action::Unchanged] {
+            assert_eq!(world.apply(&described)[0].action, action, "{rights}");
+        }
         let counted = world.read(|db, txn| Ok((db.roles.len(txn)?, db.members.len(txn)?)));
         assert_eq!(counted, (roles, member_of), "{rights}");
         world.assert_sound();
@@ -201,6 +207,59 @@ fn live_agents_see_changes() {
     let Some(Effect::Export(export)) = world.effects.front() else { panic!() };
     let context = export.context.as_ref().unwrap();
     assert!(context.destinations.iter().any(|view| view.display.as_deref() == Some("Home")));
+    // A chat that was there before, and is one of theirs from now on.
+    let chat = "[[chats]]\nchannel = \"net\"\nplatform_id = \"late\"\n";
+    world.apply(chat);
+    world.lose_effects();
+    for told in [true, false] {
+        world.apply(&format!("{chat}[[chats.wirings]]\nagent = \"main\"\n"));
+        assert_eq!(world.effects.iter().any(|effect| matches!(effect, Effect::Export(_))), told);
+        world.lose_effects();
+    }
+}
+
+/// Whatever was removed is no place that an agent is told of, though the name it had for it stays.
+#[test]
+fn what_was_removed_is_no_destination() {
+    let others = "[[agents]]\nfolder = \"b\"\n[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n";
+    let (channel, chat) = place("D");
+    for gone in [Change::RemoveAgent(folder("b")), Change::RemoveChat(channel.clone(), chat.clone())] {
+        let mut world = World::of(&format!("{ONE}{others}"));
+        for (name, to) in
+            [("b", DestinationSpec::Agent(folder("b"))), ("d", DestinationSpec::Chat(channel.clone(), chat.clone()))]
+        {
+            world.configure(vec![Change::AddDestination(folder("main"), name.into(), to)]).unwrap();
+        }
+        let removed = if matches!(gone, Change::RemoveAgent(_)) { "b" } else { "d" };
+        world.configure(vec![gone]).unwrap();
+        world.inject(&event("1", "x", ""));
+        world.settle();
+        let told = &world.outside.destinations[&SessionId::new(1)];
+        assert_eq!((told.len(), told.iter().any(|name| name == removed)), (2, false), "{told:?}");
+    }
+}
+
+/// A session that is made before anything is said is the one that messages of its chat will go to, thread or not.
+#[test]
+fn a_session_that_is_opened_gets_its_chats_messages() {
+    for (kind, sessions, thread, kept) in [
+        (ChannelKind::Terminal, "per-thread", "t", None),
+        (ChannelKind::Terminal, "shared", "t", None),
+        (ChannelKind::Webhook, "per-thread", "t", Some("t")),
+        (ChannelKind::Webhook, "shared", "t", None),
+    ] {
+        let mut world = World::new();
+        world.configure(vec![channel("net", kind)]).unwrap();
+        world.apply(&ONE.replace("pattern = \".\"", &format!("pattern = \".\"\nsession = \"{sessions}\"")));
+        let (channel, platform_id) = place("C");
+        let address = Address { channel, platform_id, thread: Some(ForeignId::new("thread", thread).unwrap()) };
+        world.configure(vec![Change::OpenSession(folder("main"), address)]).unwrap();
+        world.assert_sound();
+        let reply = world.session(SessionId::new(1)).reply.unwrap().thread;
+        assert_eq!(reply.as_ref().map(ForeignId::as_str), kept, "{kind:?} {sessions}");
+        world.inject(&event_in(("net", "C", Some(thread)), ("1", "x", ""), ""));
+        assert_eq!(world.all_messages()[0].1.session, SessionId::new(1), "{kind:?} {sessions}");
+    }
 }
 
 /// From the removal on nothing routes to the agent, wakes it or is exported; what waits is dropped with the reason, in
@@ -246,6 +305,25 @@ fn removing_an_agent_with_waiting_messages() {
     // Done is done: a further sweep finds nothing.
     world.sweep();
     assert!(world.effects.is_empty(), "{:?}", world.effects);
+}
+
+/// What lay in the mailbox of a removed agent, and was never begun, does not stay there.
+#[test]
+fn what_a_removed_agent_did_not_read_is_taken_away() {
+    let mut world = World::of(ONE);
+    for id in ["1", "2"] {
+        world.inject(&event(id, "x", ""));
+        world.settle();
+    }
+    let session = SessionId::new(1);
+    assert_eq!(world.outside.inbox[&session].len(), 2);
+    world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
+    for _ in 0..5 {
+        world.settle();
+        world.pass(Millis::seconds(10));
+        world.sweep();
+    }
+    assert!(world.outside.inbox[&session].is_empty(), "{:?}", world.outside.inbox);
 }
 
 /// Context alone is found again, too: it is in no backlog.
@@ -332,6 +410,35 @@ fn a_removed_agent_is_nobodys_default() {
         let settings = world.read(|db, txn| db.settings.require(txn, &()));
         let found = settings.default_agent.as_ref().map(Folder::as_str);
         assert_eq!((found, settings.timezone.is_some()), (default, true), "{name}");
+    }
+}
+
+/// What an agent is started with is partly the house's: another image or zone ends who is idle, and their tasks come by the
+/// new zone.
+#[test]
+fn other_settings_of_the_house_reach_its_agents() {
+    for (settings, ends, next) in [
+        ("image = \"other\"", true, "2026-04-21T09:00:00.000Z"),
+        ("timezone = \"Asia/Tokyo\"", true, "2026-04-21T00:00:00.000Z"),
+        ("max_containers = 3", false, "2026-04-21T09:00:00.000Z"),
+    ] {
+        let mut world = World::of(ONE);
+        let new = NewTask { recurrence: Some("0 9 * * *".to_owned()), ..crate::schedules::new(&world, 60, None) };
+        let new = NewTask { first: None, ..new };
+        let Reply::Task(task, _) = world.put(Input::Task(TaskCommand::Add(Box::new(new)))) else { panic!() };
+        world.inject(&event("1", "x", ""));
+        world.settle();
+        let session = SessionId::new(1);
+        let turn = world.outside.write(session, vec![claim(2, 1), end(2, 1, vec![])]);
+        world.put(turn);
+        world.settle();
+        assert_eq!(world.session(session).live, Some(1));
+        world.apply(settings);
+        world.settle();
+        let ended = world.incarnation(session, 1).stopped_for;
+        assert_eq!(ended, ends.then_some(StopReason::Renewed), "{settings}");
+        let at = world.read(|db, txn| db.tasks.require(txn, &task)).next.unwrap();
+        assert_eq!(at.to_string(), next, "{settings}");
     }
 }
 

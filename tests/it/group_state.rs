@@ -11,6 +11,7 @@ use hearth::model::group::{
 };
 use hearth::model::id::AgentId;
 use hearth::model::message::Reason;
+use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Reply};
 use hearth::model::{Input, Millis};
 use hearth::state::Digest;
@@ -195,6 +196,14 @@ fn whoever_changed_a_field_last_before_a_look_has_it() {
     shared.foreign(|file| file["muted_threads"]["t1"] = json!("theirs"));
     shared.look(3);
     assert_eq!(shared.json()["muted_threads"]["t1"], json!("theirs"));
+    // Put back by them to what it was before Hearth changed it: a change like any other.
+    for value in ["1", "2"] {
+        shared.mute("t2", Some(value));
+        shared.look(3);
+    }
+    shared.foreign(|file| file["muted_threads"]["t2"] = json!(1));
+    shared.look(3);
+    assert_eq!(shared.json()["muted_threads"]["t2"], json!(1));
     // Removed by either side.
     shared.mute("t2", None);
     shared.foreign(|file| drop(file["muted_threads"].as_object_mut().unwrap().remove("t3")));
@@ -214,6 +223,14 @@ fn a_reset_by_somebody_who_could_not_read_the_file_loses_nothing() {
     expected["sessions"]["default"] = json!({"epoch": 3});
     expected["session_id"] = json!("s");
     assert_eq!(shared.json(), expected);
+    // What every file has comes back by itself, whatever else is there.
+    shared.foreign(|file| {
+        for name in ["session_id", "seen_email_ids"] {
+            file.as_object_mut().unwrap().remove(name);
+        }
+    });
+    shared.look(3);
+    assert_eq!(shared.json(), expected);
     // A file that is gone, and one that is broken, are made again.
     shared.file = None;
     shared.look(3);
@@ -223,6 +240,31 @@ fn a_reset_by_somebody_who_could_not_read_the_file_loses_nothing() {
     assert_eq!(shared.json(), expected);
     assert_eq!(shared.row().quarantined.len(), 1);
     shared.world.assert_sound();
+}
+
+/// A file that was never read, and nothing but trouble with it: said once, and a copy is named once.
+#[test]
+fn a_file_that_cannot_be_read_is_named_until_it_can() {
+    let mut shared = Shared::new();
+    shared.file = Some("{".to_owned());
+    for _ in 0..2 {
+        shared.look(3);
+        let row = shared.row();
+        assert!(matches!(row.trouble, Some(StateTrouble::Unreadable(_))), "{:?}", row.trouble);
+        assert_eq!((row.quarantined.len(), row.dirty), (1, false));
+    }
+    let content = StateContent::Unreadable("no".to_owned(), String::new());
+    shared.group(GroupInput::StateRead(StateRead { digest: Some(digest("x")), content }));
+    assert_eq!(shared.row().quarantined.len(), 1, "there is no copy of it");
+    for trouble in [StateTrouble::Older, StateTrouble::Older, StateTrouble::Newer("7".to_owned())] {
+        shared.group(GroupInput::StateTrouble(trouble.clone()));
+        assert_eq!(shared.row().trouble, Some(trouble));
+    }
+    // Made again from what is known of it, it is none any more.
+    shared.mute("t", Some("1"));
+    shared.file = Some("[".to_owned());
+    shared.look(1);
+    assert_eq!((shared.row().trouble, shared.row().quarantined.len()), (None, 2));
 }
 
 #[test]
@@ -379,26 +421,48 @@ fn of_a_long_list_of_ids_the_newest_are_kept_and_shown() {
     assert_eq!(shared.world.read(|db, txn| db.seen_ids.len(txn)), 5_000);
 }
 
+/// In one piece or in many, and with what follows lost.
 #[test]
 fn the_state_of_a_removed_agent_goes() {
-    let mut shared = Shared::with(&full());
-    shared.foreign(|file| {
-        file["pending_response"] = json!({"message_id": "m", "preview": "p"});
-        file["seen_email_ids"] = (0..2_000).map(|number| Value::from(format!("id{number}"))).collect();
-    });
-    shared.look(3);
-    shared.mute("t2", Some("1"));
-    let folder = shared.world.read(|db, txn| db.agents.require(txn, &AGENT)).folder;
-    shared.world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
-    shared.world.settle();
-    let left = shared.world.read(|db, txn| {
-        let fields = db.state_files.len(txn)? + db.state_files_dirty.len(txn)? + db.state_fields.len(txn)?;
-        let ids = db.seen_ids.len(txn)? + db.seen_ids_by_position.len(txn)? + db.state_mutes.len(txn)?;
-        Ok(fields + ids + db.pending_responses.len(txn)? + db.pending_responses_due.len(txn)?)
-    });
-    assert_eq!(left, 0);
-    shared.look(1);
-    assert_eq!(shared.world.read(|db, txn| db.state_files.len(txn)), 0, "nobody looks at it any more");
+    for (rows, lost) in [(Policy::STANDARD.rows_per_input, false), (16, false), (16, true)] {
+        let mut shared =
+            Shared { world: World::with(Policy { rows_per_input: rows, ..Policy::STANDARD }, |_| {}), file: None };
+        shared.world.apply(ONE);
+        shared.file = Some(full().to_string());
+        shared.look(3);
+        let ids: Vec<String> = (0..rows.min(20)).map(|number| format!("\"id{number}\"")).collect();
+        shared.group(GroupInput::StateChange(StateChange::See(ids)));
+        for number in 0..9 {
+            shared.mute(&format!("m{number}"), Some("1"));
+            shared
+                .foreign(|file| file["pending_response"] = json!({"message_id": format!("p{number}"), "preview": "p"}));
+            shared.look(3);
+        }
+        for number in 0..40 {
+            shared.mute(&format!("t{number}"), Some("1"));
+        }
+        assert_eq!(shared.world.read(|db, txn| db.pending_responses.len(txn)), 9);
+        let folder = shared.world.read(|db, txn| db.agents.require(txn, &AGENT)).folder;
+        shared.world.lose_effects();
+        shared.world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
+        for _ in 0..40 {
+            if lost {
+                shared.world.perform_alone();
+            } else {
+                shared.world.settle();
+            }
+            shared.world.sweep();
+        }
+        assert!(shared.world.effects.is_empty(), "{rows}: {:?}", shared.world.effects);
+        let left = shared.world.read(|db, txn| {
+            let fields = db.state_files.len(txn)? + db.state_files_dirty.len(txn)? + db.state_fields.len(txn)?;
+            let ids = db.seen_ids.len(txn)? + db.seen_ids_by_position.len(txn)? + db.state_mutes.len(txn)?;
+            Ok(fields + ids + db.pending_responses.len(txn)? + db.pending_responses_due.len(txn)?)
+        });
+        assert_eq!(left, 0, "{rows} {lost}");
+        shared.look(1);
+        assert_eq!(shared.world.read(|db, txn| db.state_files.len(txn)), 0, "nobody looks at it any more");
+    }
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn what_agents_keep_is_shown_with_care() {
         write(&noted, &json!({"v": 1, "incarnation": 1, "continuations": {"claude": id}}).to_string());
     };
     note("../../secret");
-    assert!(transcript().stderr.contains("no id of a conversation"), "{:?}", transcript());
+    assert!(transcript().stderr.contains("not the id of a conversation"), "{:?}", transcript());
     note("abc-1");
     assert!(transcript().stderr.contains("has no transcript in the agent's home"), "{:?}", transcript());
     let project = host.data().join("homes/main/.claude/projects/-x");

@@ -198,9 +198,9 @@ fn a_build_that_is_interrupted_or_cannot_begin_leaves_the_image() {
         ("--runner", &missing, "cannot be the runner of an image"),
         ("--cli", &missing, "cannot read"),
         ("--trust", &missing, "cannot read"),
-        ("--base", "no such\nRUN image".as_ref(), "is no name of an image"),
+        ("--base", "no such\nRUN image".as_ref(), "is not the name of an image"),
         ("--base", "localhost/no-such-image".as_ref(), "no-such-image"),
-        ("--registry", "$(reboot)".as_ref(), "is no address of a registry"),
+        ("--registry", "$(reboot)".as_ref(), "is not the address of a registry"),
     ] {
         let ended = host.run(&["image", "build", option, value.to_str().unwrap()], b"");
         assert!(ended.code == Some(1) && ended.stderr.contains(told), "{option}: {ended:#?}");

@@ -140,6 +140,23 @@ fn what_is_said_at_once_is_progress() {
     }
 }
 
+/// Whoever only says something has not begun to work: its starts count as failed until it takes a message.
+#[test]
+fn words_before_a_claim_are_no_start() {
+    let mut world = World::of(crate::world::ONE);
+    world.outside.startable = false;
+    world.inject(&event("1", "x", ""));
+    world.settle();
+    world.outside.startable = true;
+    pass(&mut world, 30);
+    let number = world.session(S).live.unwrap();
+    for (found, failed) in [(mid_turn(said(3, number, None, Target::Reply)), 1), (claim(2, number), 0)] {
+        let found = world.outside.write(S, vec![found]);
+        world.put(found);
+        assert_eq!(world.session(S).failed_starts, failed);
+    }
+}
+
 /// The answer of a task that names no place goes where its conversation is.
 #[test]
 fn a_task_of_a_conversation_answers_there() {

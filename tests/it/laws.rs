@@ -6,7 +6,7 @@ use hearth::model::configure::{Change, Configure};
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::effect::Effect;
 use hearth::model::entity::{Folder, Origin};
-use hearth::model::id::{AgentId, OutboundId, SessionId, TaskId};
+use hearth::model::id::{AgentId, ChatId, OutboundId, SessionId, TaskId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{Again, Collection, Found, Record, Target};
@@ -377,7 +377,9 @@ fn a_group_that_does_not_fit() {
     world.settle();
     let large = "x".repeat(100_000);
     let mut inputs: Vec<Input> = (0..60).map(|n| inbound(&event(&n.to_string(), &large, ""))).collect();
-    inputs.push(Input::Collected(Collection { session: S, found: vec![claim(2, 1), end(2, 1, vec![])], closes: None }));
+    inputs.insert(0, inbound(&event("small", "x", "")));
+    let turn = vec![claim(2, 1), end(2, 1, vec![said(1_001, 1, Some(2), Target::Reply)])];
+    inputs.push(Input::Collected(Collection { session: S, found: turn, closes: None }));
     let answers = world.group(inputs);
     let (mut routed, mut refused) = (0, 0);
     for answer in answers {
@@ -393,6 +395,43 @@ fn a_group_that_does_not_fit() {
     assert!(routed > 0 && refused > 0, "{routed} {refused}");
     assert_eq!(world.all_messages().len(), routed + 1);
     assert!(matches!(world.all_messages()[0].1.state, MessageState::Completed { .. }), "the end got through");
+    assert_eq!(world.all_messages()[1].1.seq, 1_002, "what ends work went first");
+}
+
+/// There is room, but not so much: refused by name as if there were none, each time, and nothing is a fault.
+#[test]
+fn an_event_that_does_not_fit() {
+    let large = "x".repeat(500_000);
+    let mut too_large = 0;
+    for kib in (1_300..2_100).step_by(100) {
+        let mut world = World::with(Policy::STANDARD, |options| options.map_bytes = Some(kib << 10));
+        world.apply(ONE);
+        for n in 0..5 {
+            let open = world.store().admission().unwrap() == hearth::state::Admission::Open;
+            match world.put(inbound(&event(&n.to_string(), &large, ""))) {
+                Reply::Refused(refusal) => {
+                    assert_eq!(refusal.code, "store_full");
+                    too_large += usize::from(open);
+                }
+                reply => assert!(matches!(reply, Reply::Routed(_)), "{reply:?}"),
+            }
+            world.lose_effects();
+        }
+        world.assert_sound();
+    }
+    assert!(too_large > 0, "it was refused where there was room for less");
+}
+
+/// What a damaged row is in the way of is a fault, not a lack of room.
+#[test]
+fn a_row_that_is_missing_is_no_full_store() {
+    let mut world = World::of(ONE);
+    let id = ChatId::new(1);
+    let lost = world.read(|db, txn| db.chats.require(txn, &id));
+    world.store().write(|db, txn| db.chats.delete(txn, &id).map(drop)).unwrap();
+    let answer = world.try_put(inbound(&event("1", "x", "")));
+    assert!(answer.as_ref().is_err_and(|error| error.is_damage()), "{answer:?}");
+    world.store().write(|db, txn| db.chats.put(txn, &id, &lost)).unwrap();
 }
 
 /// Removing is what makes room, so it has to work when there is none.

@@ -1,9 +1,10 @@
 //! The life of incarnations: one at a time per session, ended in one order, judged by awake time.
 
-use hearth::model::id::{MessageId, SessionId};
+use hearth::model::delivery::DeliveryResult;
+use hearth::model::id::{MessageId, OutboundId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Collection, Observation, ObservedState, Record, Target};
+use hearth::model::mailbox::{Answer, Collection, Found, Observation, ObservedState, Record, Target};
 use hearth::model::message::{Completion, Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::{Effect, Input, Millis};
@@ -137,13 +138,24 @@ fn late_files() {
 #[test]
 fn files_found_twice() {
     let mut world = running();
+    world.inject(&event("also", "x", ""));
+    world.settle();
+    let together = Record::End {
+        seq: 2,
+        also: vec![4],
+        incarnation: 1,
+        failure: None,
+        gated: None,
+        answers: vec![Answer::Read(Box::new(said(7, 1, Some(2), Target::Reply)))],
+    };
     for found in [
         vec![claim(2, 1)],
+        vec![claim(4, 1)],
         vec![mid_turn(said(3, 1, Some(2), Target::Reply))],
         vec![mid_turn(said(4, 1, Some(2), Target::Reply))],
         vec![leftover(said(5, 1, Some(2), Target::Reply))],
         vec![claim(98, 1)],
-        vec![end(2, 1, vec![said(7, 1, Some(2), Target::Reply)])],
+        vec![Found { record: together, files: vec![] }],
         vec![failed(2, 1, "after all")],
         vec![end(98, 1, vec![])],
     ] {
@@ -155,6 +167,19 @@ fn files_found_twice() {
         world.pass(Millis::seconds(1));
         world.put(input);
         assert_eq!(world.text(), before, "{found:?}");
+        // What may still lie there of messages that are over goes again.
+        let again: Vec<u64> = world
+            .effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Discard(discard) => Some(discard.seqs.clone()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if let Record::End { also, .. } = &found[0].record {
+            assert!(also.iter().all(|seq| again.contains(seq)), "{again:?}");
+        }
     }
 }
 
@@ -186,6 +211,32 @@ fn leftover_finals_are_abandoned() {
     pass(&mut world, 100);
     let shown: Vec<&str> = world.outside.shown.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(shown, ["words 3"]);
+}
+
+/// What nobody got is not told to the next incarnation as said.
+#[test]
+fn what_was_not_delivered_was_not_said() {
+    let mut world = running();
+    world.outside.channel = Box::new(|delivery| {
+        let blocked = delivery.id == OutboundId::new(2);
+        let delivered = DeliveryResult::Delivered { platform_message: None };
+        Some(if blocked { DeliveryResult::Rejected("blocked".into()) } else { delivered })
+    });
+    let files = [3, 5].map(|number| mid_turn(said(number, 1, Some(2), Target::Reply)));
+    let files = world.outside.write(S, [vec![claim(2, 1)], files.to_vec()].concat());
+    world.put(files);
+    world.settle();
+    let gone = world.outside.end(S, 1, Exit::Signal(9));
+    world.put(gone);
+    world.settle();
+    world.pass(Millis::seconds(5));
+    world.sweep();
+    let launch = world.effects.iter().find_map(|effect| match effect {
+        Effect::Launch(launch) => Some(launch),
+        _ => None,
+    });
+    let context = launch.unwrap().export.context.as_ref().unwrap();
+    assert_eq!(context.already_sent.iter().map(|sent| sent.number).collect::<Vec<_>>(), [3]);
 }
 
 /// Five tries with their waits, then failed, and the person is told in the same transaction.

@@ -53,7 +53,7 @@ fn an_agent_is_removed_with_its_directory_when_that_is_asked_for() {
         symlink(keep.path(), &directory).unwrap();
         let refused = host.run(&["agents", "remove", "a", "--purge"], b"");
         assert_eq!(refused.code, Some(1), "{refused:#?}");
-        assert!(refused.stderr.contains("was left as it is: it is no directory of its own"), "{refused:#?}");
+        assert!(refused.stderr.contains("was left as it is: it is not a directory of its own"), "{refused:#?}");
         assert!(directory.is_symlink() && keep.path().join("file").exists());
         assert!(host.done(&["agents", "list"], b"").contains(" a "));
         std::fs::remove_file(&directory).unwrap();

@@ -1,13 +1,13 @@
 //! Messages between agents: who gets them, who may not send them, and where they stop.
 
-use hearth::model::address::{Address, ChannelName, ForeignId};
+use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::configure::{Change, DestinationSpec};
 use hearth::model::content::{Attachment, BlobId};
 use hearth::model::delivery::OutState;
 use hearth::model::entity::Folder;
-use hearth::model::id::SessionId;
+use hearth::model::id::{AgentId, DropId, SessionId};
 use hearth::model::mailbox::{KeptFile, Said, Target};
-use hearth::model::message::{Hop, Message, MessageState, Reason};
+use hearth::model::message::{Drop, Hop, Message, MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::session::{Session, SessionStatus};
 use hearth::model::{Millis, RawJson};
@@ -120,7 +120,7 @@ enum Step {
     Archive(SessionId),
 }
 
-/// Rows X1 to X8 of the peer's cases: which session gets the last message. Closed sessions do not exist here, archived ones
+/// Which session gets the last message, as in NanoClaw. Closed sessions do not exist here, archived ones
 /// count as such.
 #[test]
 fn a_message_goes_to_the_session_that_is_answered_else_to_the_one_that_wrote_last_else_to_the_newest() {
@@ -175,7 +175,7 @@ fn a_message_says_who_sent_it_whatever_the_agent_wrote() {
     assert!(world.outside.attempts.is_empty(), "no channel hears of it");
 }
 
-/// The same file is taken in once, however often it is found: the peer makes a new message of every attempt.
+/// The same file is taken in once, however often it is found: NanoClaw makes a new message of every attempt.
 #[test]
 fn a_file_found_again_is_not_another_message() {
     let mut world = world();
@@ -188,7 +188,7 @@ fn a_file_found_again_is_not_another_message() {
     assert_eq!(heard(&world, SB).len(), 1);
 }
 
-/// Row X12 and its neighbours: refused, told to the agent among its context, and nothing is carried.
+/// Refused, told to the agent among its context, and nothing is carried.
 #[test]
 fn an_agent_writes_only_to_its_destinations() {
     for (session, target, reason) in [
@@ -212,7 +212,6 @@ fn an_agent_writes_only_to_its_destinations() {
     assert!(heard(&world, SB).is_empty(), "a removed agent hears nothing");
 }
 
-/// Row X13.
 #[test]
 fn an_agent_without_sessions_gets_one_without_a_chat() {
     let mut world = world();
@@ -223,12 +222,14 @@ fn an_agent_without_sessions_gets_one_without_a_chat() {
     assert_eq!(world.outside.running.get(&message.session), Some(&1), "it was started");
     say(&mut world, message.session, Some(message.seq), Target::Reply);
     assert_eq!(heard(&world, S1).len(), 1, "who was asked may answer, also without a destination");
+    let session = message.session;
+    turn(&mut world, session, Target::Reply);
+    assert_eq!(heard(&world, S1).len(), 2, "so does what its turn ends with");
     say(&mut world, message.session, None, Target::Reply);
     assert!(world.journal().last().unwrap().contains("it has no address"), "{:?}", world.journal());
 }
 
-/// Row X10. Row X11 is decided differently: a file that is not there is found at the edge, and the whole message is refused
-/// with that reason.
+/// Unlike in NanoClaw, a file that is not there is found at the edge, and the whole message is refused with that reason.
 #[test]
 fn files_go_along() {
     let mut world = world();
@@ -257,11 +258,39 @@ fn turn(world: &mut World, session: SessionId, answer: Target) {
     world.settle();
 }
 
-/// Row X9 is decided differently: the peer lets two agents talk for ever.
+/// Decided differently: NanoClaw lets two agents talk for ever.
 #[test]
 fn two_agents_stop_after_ten_messages_without_a_person() {
     let mut world = world();
     world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"a\"\n");
+    // What others were refused, and why, is no reason to be silent about these two.
+    let (a, now) = (UserId::parse("agent:a").unwrap(), world.now().wall);
+    let others = [
+        (AgentId::new(1), a.clone(), Reason::TooManyHops, now),
+        (AgentId::new(2), UserId::parse("agent:c").unwrap(), Reason::TooManyHops, now),
+        (AgentId::new(2), a, Reason::Backlog, now),
+    ];
+    world
+        .store()
+        .write(|db, txn| {
+            for (agent, sender, reason, at) in others {
+                let row = Drop {
+                    at,
+                    channel: sender.channel().clone(),
+                    platform_id: sender.handle().clone(),
+                    chat: None,
+                    agent: Some(agent),
+                    platform_message: None,
+                    sender: Some(sender),
+                    sender_name: None,
+                    reason,
+                };
+                let id: DropId = db.allocate(txn)?;
+                db.dropped.put(txn, &id, &row)?;
+            }
+            Ok::<_, hearth::state::Error>(())
+        })
+        .unwrap();
     say(&mut world, S1, None, to("b"));
     for _ in 0..20 {
         for session in [SB, S1] {
@@ -276,8 +305,8 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
         world.all_messages().iter().filter_map(|(_, message)| message.from.map(|hop| hop.count)).collect();
     assert_eq!(hops, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     let drops = world.read(|db, txn| db.dropped.iter(txn)?.collect::<Result<Vec<_>, _>>());
-    assert_eq!(drops.len(), 1);
-    let (_, drop) = &drops[0];
+    assert_eq!(drops.len(), 4);
+    let (_, drop) = &drops[3];
     assert_eq!((drop.reason, drop.sender.as_ref().unwrap().to_string()), (Reason::TooManyHops, "agent:a".to_owned()));
     let owner: Vec<&str> = world.outside.shown.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(owner.len(), 1, "{owner:?}");
@@ -288,7 +317,7 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
     let newest = heard(&world, S1).pop().unwrap().seq;
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 1);
-    assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 2);
+    assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 5);
     world.pass(Millis::minutes(60));
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 2, "they hear of it again after an hour");
@@ -319,6 +348,8 @@ fn the_largest_count_among_what_a_turn_works_on_counts() {
         3,
         "a person and an agent are worked on together"
     );
+    say(&mut world, S1, None, to("b"));
+    assert_eq!(heard(&world, SB).last().unwrap().from.unwrap().count, 3, "and not only the newest of them");
 }
 
 #[test]
@@ -336,8 +367,8 @@ fn a_message_may_wait_for_its_time_and_a_full_agent_takes_none() {
     world.settle();
     assert!(world.outside.inbox[&SB].contains_key(&waits.seq));
     turn(&mut world, SB, to("a"));
-    // A time that is over is no reason to wait.
-    let late = Said { deliver_after: Some(at), ..said(5, 1, None, to("b")) };
+    // A time that has come is no reason to wait.
+    let late = Said { deliver_after: Some(world.now().wall), ..said(5, 1, None, to("b")) };
     let input = world.outside.write(S1, vec![mid_turn(late)]);
     world.put(input);
     world.settle();

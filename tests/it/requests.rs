@@ -5,13 +5,14 @@ use hearth::model::approval::{Approval, ApprovalState, Question, QuestionState};
 use hearth::model::card::{Button, CardOption, Matter};
 use hearth::model::delivery::{Act, DeliveryResult, OutState, Outbound, Said as Earlier};
 use hearth::model::entity::{Agent, EnvValue, McpServer, Packages, Trust};
-use hearth::model::id::{ApprovalId, OutboundId, QuestionId, SessionId};
+use hearth::model::id::{ApprovalId, OutboundId, QuestionId, SessionId, TaskId};
 use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, Press};
 use hearth::model::mailbox::{Said, Target};
 use hearth::model::message::{Body, Message};
 use hearth::model::report::Reply;
-use hearth::model::request::{NewQuestion, Request, Wish};
+use hearth::model::request::{NewQuestion, Request, TaskRequest, Wish};
+use hearth::model::task::{TaskChange, TaskHome};
 use hearth::model::{Effect, Millis};
 use serde_json::{Value, json};
 
@@ -461,6 +462,88 @@ fn edits_go_only_where_the_agent_may_write() {
     world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, "d".into())]).unwrap();
     let why = "Message #3 is in a chat that the agent may not write to";
     assert_eq!(change(&mut world, Wish::React(3)), Some(Err(why.into())));
+    // In the chat that its session is about it may, whatever it is called.
+    write(&mut world, said(101, 1, Some(2), Target::Reply));
+    let names = world.read(|db, txn| db.destinations.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    for ((_, name), _) in names {
+        let folder = main_agent(&world).folder;
+        let name = name.as_str().into();
+        world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, name)]).unwrap();
+    }
+    assert!(matches!(change(&mut world, Wish::React(101)), Some(Ok(_))));
+}
+
+/// What it is to do later is the agent's own, in the words of its tools; it runs where it was asked for.
+#[test]
+fn an_agent_keeps_its_own_tasks() {
+    let mut world = working();
+    let schedule = |first: &str, recurrence: Option<&str>| TaskRequest::Schedule {
+        prompt: "Water the plants".into(),
+        first: first.into(),
+        recurrence: recurrence.map(Into::into),
+        script: None,
+    };
+    let (one, at) = (TaskId::new(1), "2030-01-15T21:00:00.000Z");
+    let line = |id: u64, state: &str, again: &str| format!("- ta{id} [{state}] at={at} {again}→ Water the plants");
+    let cron = "recur=0 9 * * 1-5 ";
+    let change = || Box::new(TaskChange { prompt: Some("Water them well".into()), ..TaskChange::default() });
+    let late = || Box::new(TaskChange { next: Some("nope".into()), ..TaskChange::default() });
+    for (number, (request, answer)) in [
+        (
+            schedule("2030-01-15T21:00:00Z", Some("0 9 * * 1-5")),
+            Ok(format!("Task scheduled (id: ta1, runs at: {at}, recurrence: 0 9 * * 1-5)")),
+        ),
+        (schedule("nope", None), Err("invalid processAfter: nope")),
+        (schedule("2030-01-15T21:00:00Z", None), Ok(format!("Task scheduled (id: ta2, runs at: {at})"))),
+        (TaskRequest::List(None), Ok(format!("{}\n{}", line(1, "pending", cron), line(2, "pending", "")))),
+        (TaskRequest::Pause(one), Ok("Task pause requested: ta1".into())),
+        (TaskRequest::List(Some("paused".into())), Ok(line(1, "paused", cron))),
+        (TaskRequest::Resume(one), Ok("Task resume requested: ta1".into())),
+        (TaskRequest::Update(one, late()), Err("invalid processAfter: nope")),
+        (TaskRequest::Update(one, change()), Ok("Task update requested: ta1".into())),
+        (TaskRequest::Cancel(one), Ok("Task cancellation requested: ta1".into())),
+        (TaskRequest::Cancel(one), Err("the task ta1 is over (cancelled); make a new one")),
+        (TaskRequest::List(None), Ok(line(2, "pending", ""))),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("t{number}");
+        ask(&mut world, &name, Request::Tasks(request));
+        let expected = answer.map(|text| json!({"text": text})).map_err(str::to_owned);
+        assert_eq!(reply(&world, &name), Some(expected), "{number}");
+    }
+    let task = world.read(|db, txn| db.tasks.require(txn, &one));
+    assert_eq!((task.home, task.prompt.as_str()), (TaskHome::Session(S), "Water them well"));
+}
+
+/// A card that could not be shown after all, when its question was answered by then, asks nothing of the agent.
+#[test]
+fn a_card_that_fails_late_takes_no_answer_back() {
+    let mut world = working();
+    world.outside.channel = Box::new(|_| None);
+    ask(&mut world, "q", question());
+    let (card, _) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
+    world.put(Input::Decide(Matter::Question(QuestionId::new(1)), "yes".into()));
+    world.settle();
+    world.put(Input::Delivered(card, DeliveryResult::Rejected("gone".into())));
+    world.settle();
+    assert!(matches!(the_question(&world).state, QuestionState::Answered { .. }), "{:?}", the_question(&world).state);
+}
+
+/// An answer that was not read is nobody's when the agent is gone.
+#[test]
+fn an_answer_to_an_agent_that_is_gone_is_left_nowhere() {
+    let mut world = working();
+    ask(&mut world, "q", question());
+    assert!(press(&mut world, "net:ann", 0).0);
+    let folder = main_agent(&world).folder;
+    world.configure(vec![hearth::model::configure::Change::RemoveAgent(folder)]).unwrap();
+    let before = world.all_messages().len();
+    world.outside.running.clear();
+    world.put(gone(S, 1, Exit::Signal(9)));
+    world.settle();
+    assert_eq!(world.all_messages().len(), before);
 }
 
 /// Requests that cannot be are answered, whoever asks for how they went hears it, and nothing of it starts a turn.

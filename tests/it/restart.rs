@@ -24,7 +24,7 @@ fn texts(world: &World, session: SessionId) -> Vec<String> {
     inbox.map(|message| message.content.as_str().to_owned()).collect()
 }
 
-/// The peer's table: who is not running is not started, a message is for the next incarnation alone.
+/// As in NanoClaw: who is not running is not started, a message is for the next incarnation alone.
 #[test]
 fn a_restart_of_an_agent() {
     let mut world = World::of(ONE);

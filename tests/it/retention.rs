@@ -4,11 +4,12 @@ use hearth::channel::event;
 use hearth::engine::retention::needs_sent_files;
 use hearth::model::content::BlobId;
 use hearth::model::delivery::DeliveryResult;
-use hearth::model::id::{BodyId, MessageId, OutboundId, SessionId};
+use hearth::model::id::{BodyId, MessageId, OutboundId, SessionId, TaskId};
 use hearth::model::mailbox::{KeptFile, Said, Target};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
+use hearth::model::task::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end, mid_turn, said};
@@ -307,6 +308,64 @@ fn decisions_and_questions_go_when_they_are_over() {
     days(&mut world, 2);
     sweep_all(&mut world);
     assert_eq!(left(&world), (0, 0));
+}
+
+/// A task goes when it is over, old, and nothing of it is left; one that only rests stays for ever.
+#[test]
+fn tasks_go_when_nothing_of_them_is_left() {
+    let mut world = World::of(ONE);
+    let ids: Vec<TaskId> = (0..3)
+        .map(|number| {
+            let task = NewTask { prompt: format!("{number}"), ..crate::schedules::new(&world, 60, None) };
+            let Reply::Task(id, _) = world.put(crate::schedules::add(task)) else { panic!() };
+            id
+        })
+        .collect();
+    let [rests, ends, runs] = ids[..] else { panic!() };
+    let left =
+        |world: &World| ids.iter().map(|id| world.read(|db, txn| db.tasks.contains(txn, id))).collect::<Vec<_>>();
+    world.put(Input::Task(TaskCommand::Pause(rests)));
+    world.put(Input::Task(TaskCommand::Cancel(ends)));
+    world.put(Input::Task(TaskCommand::Run(runs)));
+    world.put(Input::Task(TaskCommand::Cancel(runs)));
+    world.settle();
+    days(&mut world, 20);
+    sweep_all(&mut world);
+    assert_eq!(left(&world), [true, true, true]);
+    // Its message ends long after it was cancelled: what became of it is kept for as long as everything.
+    let (message, row) = world.all_messages().pop().unwrap();
+    while world.session(row.session).live.is_none() {
+        world.pass(Millis::minutes(1));
+        world.sweep();
+        world.settle();
+    }
+    let number = world.session(row.session).live.unwrap();
+    let turn = world.outside.write(row.session, vec![claim(row.seq, number), end(row.seq, number, vec![])]);
+    world.put(turn);
+    world.settle();
+    assert!(matches!(world.state_of(message), MessageState::Completed { .. }));
+    for (more, expected) in [(11, [true, false, true]), (20, [true, false, false])] {
+        days(&mut world, more);
+        sweep_all(&mut world);
+        assert_eq!(left(&world), expected);
+        world.assert_sound();
+    }
+}
+
+/// Whatever a sweep removes it says, each kind by itself.
+#[test]
+fn what_goes_is_told() {
+    let mut world = answered();
+    days(&mut world, 31);
+    let Reply::Swept(caused) = world.put(Input::Sweep(Vec::new())) else { panic!() };
+    let told = |caused: &[hearth::model::report::Caused]| {
+        let expired = caused.iter().filter(|one| one.what == "expire");
+        expired.map(|one| one.about.split_once(' ').unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&caused), ["journal entries", "messages' files", "sent messages' files"]);
+    days(&mut world, 150);
+    let Reply::Swept(caused) = world.put(Input::Sweep(Vec::new())) else { panic!() };
+    assert_eq!(told(&caused), ["messages' texts", "sent messages"]);
 }
 
 /// Files that were kept to be sent: whether a message needs them, and for how long those wait that no message names.

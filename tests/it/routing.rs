@@ -209,7 +209,7 @@ fn one_wiring_decides() {
     }
 }
 
-/// The peer counts a refusal once per wiring and once more for the whole, with the last reason.
+/// NanoClaw counts a refusal once per wiring and once more for the whole, with the last reason.
 #[test]
 fn every_refusal_is_one_record() {
     let mut world = World::of(&chat("strict", &[("a", ALWAYS), ("b", ALWAYS), ("c", MENTION)]));
@@ -232,7 +232,7 @@ fn what_all_decline_is_recorded_with_its_sender() {
     assert_eq!(drop.sender_name.as_deref(), Some("Ann"));
 }
 
-/// What the peer lets in by accident (patterns that do not compile) is refused when it is saved.
+/// What NanoClaw lets in by accident (patterns that do not compile) is refused when it is saved.
 #[test]
 fn patterns() {
     for (pattern, text, engages) in [
@@ -273,7 +273,7 @@ fn payloads_without_text() {
     assert_eq!(world.inject(&says("{\"text\":7}")).outcome, Outcome::Dropped);
 }
 
-/// Identity comes from the adapter's sender id alone, always in the channel's own namespace: where the peer takes
+/// Identity comes from the adapter's sender id alone, always in the channel's own namespace: where NanoClaw takes
 /// `telegram:123` and `@a:hs.org` as complete ids and `sender` as an identity, Hearth does not.
 #[test]
 fn sender_ids() {
@@ -441,7 +441,7 @@ fn a_full_backlog() {
     assert_eq!(world.inject(&event("9", "x", MENTIONED)).wirings[0].decision, Decision::Engaged);
 }
 
-/// People whom an operator named get the names they use now (the peer keeps the first for ever); strangers get no row.
+/// People whom an operator named get the names they use now (NanoClaw keeps the first for ever); strangers get no row.
 #[test]
 fn names_of_known_people_are_refreshed() {
     let mut world = World::of(&format!("[[users]]\nid = \"net:ann\"\nname = \"Old\"\n{ONE}"));

@@ -45,7 +45,7 @@ const fn deny(command: &'static str) -> Refusal {
     Some((Decision::Denied, command))
 }
 
-/// The peer's table 13.3. `null` is a sender without an id.
+/// As NanoClaw decides. `null` is a sender without an id.
 const COMMANDS: &[(&str, &[&str], Refusal)] = &[
     ("hello", &["own", "mem", "eve", "null"], PASS),
     ("/help", &["own", "mem", "eve", "null"], FILTER),
@@ -61,7 +61,7 @@ const COMMANDS: &[(&str, &[&str], Refusal)] = &[
     ("/clear\\tfoo", &["mem"], deny("/clear")),
     ("/context", &["mem"], deny("/context")),
     ("/files", &["mem"], deny("/files")),
-    // Not a prefix: the container of the peer clears the session all the same, ours decides by whole commands.
+    // Not a prefix: NanoClaw's container clears the session all the same, ours decides by whole commands.
     ("/clearance sale", &["mem"], PASS),
     ("/review", &["mem"], PASS),
     ("/start", &["mem"], PASS),

@@ -52,7 +52,7 @@ fn strangers_who_are_heard_get_no_row() {
     assert_eq!(rows, (0, 0, 0));
 }
 
-/// The peer's weakness 12: what an adapter says of a chat is kept current, and written only when it is new.
+/// What an adapter says of a chat is kept current, and written only when it is new.
 #[test]
 fn chats_are_refreshed() {
     let mut world = World::of(&format!("{ONE}[[users]]\nid = \"net:ann\"\n"));
@@ -127,7 +127,7 @@ fn ids_of_every_kind() {
     }
 }
 
-/// R22: an event without an id of its platform is never a duplicate, and leaves nothing to compare with.
+/// An event without an id of its platform is never a duplicate, and leaves nothing to compare with.
 #[test]
 fn events_without_an_id_are_all_different() {
     let mut world = World::of(ONE);
@@ -137,7 +137,7 @@ fn events_without_an_id_are_all_different() {
     assert_eq!((world.all_messages().len(), world.read(|db, txn| db.seen.len(txn))), (3, 0));
 }
 
-/// R21: a wiring whose agent is gone is skipped, and the others are asked. R17 and R18 are in `routing`.
+/// A wiring whose agent is gone is skipped, and the others are asked.
 #[test]
 fn a_wiring_without_its_agent_is_skipped() {
     let mut world = World::of(&chat("public", &[("a", ALWAYS), ("b", ALWAYS)]));
@@ -163,7 +163,7 @@ fn plain_text_has_no_sender() {
     assert!(bodies.len() == 3 && bodies.iter().all(|(_, body)| body.sender.is_none()), "{bodies:?}");
 }
 
-/// R34: content without a text is text that is empty.
+/// Content without a text is text that is empty.
 #[test]
 fn content_without_text_is_empty_text() {
     for (pattern, engages) in [("x", false), (".", true), ("^$", true)] {
@@ -174,7 +174,7 @@ fn content_without_text_is_empty_text() {
     }
 }
 
-/// R24 and its kin: each refusal is one record with its own reason, however many wirings there are and whatever they are.
+/// Each refusal is one record with its own reason, however many wirings there are and whatever they are.
 #[test]
 fn one_record_per_refusal() {
     let known = &format!("{ALWAYS}\nsenders = \"known\"");

@@ -66,7 +66,7 @@ fn change(world: &mut World, change: Change) -> Action {
     world.configure(vec![change]).unwrap()[0].action
 }
 
-/// R25, R26, R27: further messages of a thread are asked for once per event, and only of threads of groups.
+/// Further messages of a thread are asked for once per event, and only of threads of groups.
 #[test]
 fn subscriptions() {
     for (threads, group, thread, more, expected) in [
@@ -112,17 +112,17 @@ fn a_start_subscribes_again() {
     assert_eq!((subscribed(&world), sticky_rows(&world)), (vec![], 0));
 }
 
-/// R28 to R31, with what is decided differently: a session is no engagement, and an engagement lapses.
+/// A session is no engagement, and an engagement lapses.
 #[test]
 fn stickiness() {
-    // R28: no engagement yet.
+    // No engagement yet.
     let mut world = of(STICKY);
     assert_eq!(decided(&mut world, Some("t"), ""), NO);
     assert_eq!(sticky_rows(&world), 0);
-    // R29: a mention, then the thread goes on.
+    // A mention, then the thread goes on.
     assert_eq!(decided(&mut world, Some("t"), MENTIONED), NAMED);
     assert_eq!(decided(&mut world, Some("t"), ""), YES);
-    // R30: not in another thread, and not outside of threads.
+    // Not in another thread, and not outside of threads.
     assert_eq!(decided(&mut world, Some("u"), ""), NO);
     assert_eq!(decided(&mut world, None, ""), NO);
     assert_eq!(sticky_rows(&world), 1);
@@ -132,7 +132,7 @@ fn stickiness() {
     assert_eq!(decided(&mut world, Some("u"), ""), NO);
 }
 
-/// R31: a direct message never sticks; there everything is addressed to the bot anyway.
+/// A direct message never sticks; there everything is addressed to the bot anyway.
 #[test]
 fn direct_messages_do_not_stick() {
     let toml = chat("public", &[("main", STICKY)]).replace("group = true", "group = false");
@@ -141,7 +141,7 @@ fn direct_messages_do_not_stick() {
     assert_eq!((decided(&mut world, Some("t"), ""), sticky_rows(&world)), (NO, 0));
 }
 
-/// The peer's weakness 1, with the wiring its approval card makes: the session that context creates engages nobody.
+/// With the wiring that an approval makes: the session that context creates engages nobody; in NanoClaw it did.
 #[test]
 fn accumulating_never_makes_sticky() {
     let mut world = of(STICKY_KEEP);
@@ -154,7 +154,7 @@ fn accumulating_never_makes_sticky() {
     assert_eq!(decided(&mut world, Some("T1"), ""), YES);
 }
 
-/// The peer's weakness 11: an agent with one session for everything goes on listening by thread all the same.
+/// An agent with one session for everything goes on listening by thread all the same; NanoClaw's never did.
 #[test]
 fn agent_shared_sessions_stick_by_thread() {
     let mut world = of(&format!("{STICKY}\nsession = \"agent-shared\""));
@@ -162,7 +162,7 @@ fn agent_shared_sessions_stick_by_thread() {
     assert_eq!([decided(&mut world, Some("t"), ""), decided(&mut world, Some("u"), "")], [YES, NO]);
 }
 
-/// The peer's weakness 2: stickiness ends by its time, which every engagement moves.
+/// Stickiness ends by its time, which every engagement moves; NanoClaw's never ended.
 #[test]
 fn stickiness_lapses() {
     let lifetime = Policy::STANDARD.sticky_lifetime;

@@ -27,25 +27,25 @@ fn threads_of(world: &World, report: &RouteReport) -> (Option<String>, Option<St
     (thread(body.source), thread(message.reply))
 }
 
-/// R9, R11, R12, R13, R14, and what follows from them: (what the adapter says, group, wiring's mode) -> sessions of two
-/// threads and of what is said outside of any, and whether threads are kept.
+/// (What the adapter says, group, wiring's mode) -> sessions of two threads and of what is said outside of any, and whether
+/// threads are kept.
 #[test]
 fn sessions_follow_the_thread_policy() {
     for (threads, group, mode, sessions, kept) in [
-        // R9: nobody knows: the wiring's mode, and answers go to the thread.
+        // Nobody knows: the wiring's mode, and answers go to the thread.
         (None, true, "shared", [1, 1, 1, 1], true),
         (None, true, "per-thread", [1, 2, 1, 3], true),
         (None, false, "shared", [1, 1, 1, 1], true),
-        // R11: there are no threads: what claims to be one is dropped before anything else.
+        // There are no threads: what claims to be one is dropped before anything else.
         (Some(false), true, "shared", [1, 1, 1, 1], false),
         (Some(false), true, "per-thread", [1, 1, 1, 1], false),
         (Some(false), false, "agent-shared", [1, 1, 1, 1], false),
-        // R12: in groups with threads each thread has its session, whatever the wiring says.
+        // In groups with threads each thread has its session, whatever the wiring says.
         (Some(true), true, "shared", [1, 2, 1, 3], true),
         (Some(true), true, "per-thread", [1, 2, 1, 3], true),
-        // R13: except for an agent with one session for everything.
+        // Except for an agent with one session for everything.
         (Some(true), true, "agent-shared", [1, 1, 1, 1], true),
-        // R14: in a direct message the wiring's mode; answers go to the thread all the same.
+        // In a direct message the wiring's mode; answers go to the thread all the same.
         (Some(true), false, "shared", [1, 1, 1, 1], true),
         (Some(true), false, "per-thread", [1, 2, 1, 3], true),
     ] {
@@ -95,7 +95,7 @@ fn the_kind_of_a_channel_knows_whether_it_has_threads() {
     assert_eq!(threads_of(&world, &report), (None, None));
 }
 
-/// R10: every agent of a fan-out answers to the same place.
+/// Every agent of a fan-out answers to the same place.
 #[test]
 fn a_fan_out_has_one_address() {
     let mut world = World::of(&chat("public", &[("a", ALWAYS), ("b", KEEP), ("c", ALWAYS)]));
@@ -106,7 +106,7 @@ fn a_fan_out_has_one_address() {
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply.as_ref().unwrap().thread.is_some()));
 }
 
-/// 13.6 of the peer, and its weakness 11: sessions of different modes never take each other's messages, whichever is newer.
+/// Sessions of different modes never take each other's messages, whichever is newer; NanoClaw's did.
 #[test]
 fn modes_do_not_swallow_each_other() {
     let wired = |mode: &str| chat("public", &[("main", &format!("{ALWAYS}\nsession = \"{mode}\""))]);
@@ -155,7 +155,7 @@ fn typing_is_shown_where_the_answer_comes() {
     world.inject(&event_in(("net", "C", Some("t")), ("2", "x", ""), MENTIONED));
     assert_eq!(typing(&world), [(1, "net/C/t".to_owned()), (2, "net/C/t".to_owned())]);
     world.lose_effects();
-    // R20, and the peer's weakness 16: not where it was said, when the answer is redirected.
+    // Not where it was said, when the answer is redirected; NanoClaw shows it there.
     world.inject(
         r#"{"channelType":"net","platformId":"C","message":{"id":"3","isMention":true,"content":{"text":"x"}},
         "replyTo":{"channelType":"cli","platformId":"local"}}"#,

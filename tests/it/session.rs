@@ -2,6 +2,7 @@
 
 mod engine;
 mod hard;
+mod taken;
 mod together;
 
 use std::path::{Path, PathBuf};

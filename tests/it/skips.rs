@@ -97,6 +97,35 @@ fn people_hear_of_a_skip_once_when_the_turn_is_over() {
     assert_eq!((told(&world).len(), world.outside.skips[&A].len()), (1, 0));
 }
 
+/// A skip is of the one turn in which its file appeared; where it may be of several, nobody is told before all of them can
+/// be over, or have taken too long.
+#[test]
+fn a_skip_belongs_to_the_turn_that_can_have_left_it() {
+    for both_work in [false, true] {
+        let mut world = working();
+        let sender = r#""senderId":"ann""#;
+        world.inject(&crate::world::event_in(("net", "C", Some("u")), ("2", "hello", sender), ""));
+        world.settle();
+        let other = hearth::model::id::SessionId::new(2);
+        assert_eq!(world.session(other).live, Some(1));
+        if both_work {
+            let claims = world.outside.write(other, vec![crate::world::outside::claim(2, 1)]);
+            world.put(claims);
+        }
+        put(&mut world, vec![report(1, SkipKind::Technical)]);
+        assert_eq!(skips(&world)[0].session, (!both_work).then_some(S));
+        if both_work {
+            let wait = hearth::model::policy::Policy::STANDARD.skip_wait;
+            world.pass(Millis::new(wait.get() - 1));
+            look(&mut world);
+            assert_eq!(states(&world), ["waiting"]);
+            world.pass(Millis::new(1));
+            look(&mut world);
+            assert_eq!(states(&world), ["surfaced"], "nobody waits for ever");
+        }
+    }
+}
+
 #[test]
 fn a_skip_that_somebody_inside_told_of_is_left_to_them() {
     let mut world = working();
@@ -187,7 +216,8 @@ fn the_operator_answers_before_anybody_was_told() {
         let reply = world.put(Input::Decide(Matter::Skip(SkipId::new(1)), value.to_owned()));
         match reply {
             Reply::Refused(refusal) => assert_eq!(refusal.code, code),
-            other => assert!(code.is_empty(), "{other:?}"),
+            Reply::Answered { text, .. } => assert_eq!((text, code), (format!("{SKILL}: ✅ Left as it is"), "")),
+            other => panic!("{other:?}"),
         }
     }
     world.settle();
@@ -200,7 +230,8 @@ fn the_operator_answers_before_anybody_was_told() {
 /// A long list is cut, and says so.
 #[test]
 fn more_items_than_fit_are_counted() {
-    for (count, last) in [(20, "\n- cfp-20\n"), (21, "\n- cfp-20\n- and 1 more\n"), (25, "\n- cfp-20\n- and 5 more\n")]
+    for (count, last) in
+        [(20, "\n- cfp-20\n\n"), (21, "\n- cfp-20\n- and 1 more\n"), (25, "\n- cfp-20\n- and 5 more\n")]
     {
         let mut world = working();
         let mut skipped = report(1, SkipKind::Technical);

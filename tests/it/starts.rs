@@ -274,7 +274,7 @@ fn what_was_started_otherwise_is_replaced() {
     }
 }
 
-/// The peer's sweep woke a new incarnation and killed it in the same pass for what its predecessor had claimed. Here the
+/// NanoClaw's sweep woke a new incarnation and killed it in the same pass for what its predecessor had claimed. Here the
 /// predecessor's claims are reset before, and what was launched in a sweep is not judged in it.
 #[test]
 fn a_newborn_is_not_judged_for_its_predecessor() {

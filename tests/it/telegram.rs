@@ -165,6 +165,36 @@ fn a_photo_reaches_the_agent_and_a_file_of_it_the_person() {
     host.stop();
 }
 
+/// While a file loads, somebody else is answered; the daemon dies before it is there, and Telegram was told of neither.
+#[test]
+fn a_file_that_loads_for_long_holds_nobody_else_and_a_crash_loses_and_doubles_nothing() {
+    let host = Host::with_agent("provider = \"echo\"");
+    host.apply(&format!("schema = 1\n{}", CHAT.replace("123", "456")));
+    let (mut host, server) = connect(host);
+    server.has_file("v", "voice/1.oga", b"sound".to_vec());
+    server.fails("getFile", [Fault::Hold]);
+    let mut voice = typed(7, "");
+    voice["message"]["voice"] = json!({"file_id": "v", "duration": 1});
+    voice["message"]["caption"] = json!("listen");
+    let slow = server.happens(voice);
+    wait_for("the file to be asked for", || (server.calls("getFile").len() == 1).then_some(()));
+    let mut other = typed(8, "me too");
+    other["message"]["chat"] = json!({"id": 456, "type": "private", "first_name": "Bob"});
+    let last = server.happens(other);
+    wait_for("an answer to somebody else", || (server.shown(456) == ["echo: me too"]).then_some(()));
+    wait_delivered(&host, 1);
+    assert_eq!((server.unconfirmed(), server.shown(123).len()), ((slow..=last).collect(), 0));
+    host.kill();
+    server.release();
+    host.start();
+    wait_shown(&server, 1);
+    wait_for("all to be confirmed", || server.unconfirmed().is_empty().then_some(()));
+    host.wait_settled();
+    assert_eq!((host.rows("messages").len(), server.shown(123).len(), server.shown(456).len()), (2, 1, 1));
+    host.check();
+    assert_eq!(host.stop().code, Some(0));
+}
+
 #[test]
 fn an_agent_changes_what_it_said_and_reacts_to_what_it_was_told() {
     let (mut host, server) = programmed();

@@ -99,7 +99,7 @@ fn a_session_begins_anew_and_is_driven_by_something_else() {
         for (arguments, words) in [
             (vec!["sessions", "reset", "se9"], "there is no session se9"),
             (vec!["sessions", "reset", "nobody"], "there is no agent nobody"),
-            (vec!["sessions", "set", "se1", "provider=gpt"], "`gpt` drives nothing"),
+            (vec!["sessions", "set", "se1", "provider=gpt"], "`gpt` is not a provider"),
             (vec!["sessions", "set", "se1", "provider="], "`provider=` sets nothing"),
             (vec!["sessions", "set", "se1", "epoch=3"], "`epoch=3` sets nothing"),
         ] {

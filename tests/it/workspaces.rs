@@ -86,24 +86,8 @@ fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String
             Err(refusal) => return Ok(refusal.code.to_owned()),
         };
         let id: SessionId = db.allocate(txn)?;
-        let row = Session::Workspace(Box::new(WorkspaceSession {
-            label: SessionLabel::new(label).unwrap(),
-            title: None,
-            model: None,
-            created: wall,
-            updated: wall,
-            committed: wall,
-            order: 1,
-            revision: 0,
-            base: None,
-            records: 0,
-            messages: 0,
-            lineage: None,
-            compaction: None,
-            source: None,
-            lease_epoch: 0,
-            deleted: None,
-        }));
+        let row = WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), wall) };
+        let row = Session::Workspace(Box::new(row));
         db.sessions_by_id.put(txn, &id, &key)?;
         db.session_labels.put(txn, &(key.0, key.1, Text::new(label).unwrap()), &id)?;
         db.recency.put(txn, &(key.0, key.1, row.recency(), id), &())?;

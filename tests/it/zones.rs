@@ -50,7 +50,7 @@ fn runs_of_an_expression_are_shown_without_a_store() {
     host.env.push(("TZ".to_owned(), "IST-2".to_owned()));
     let warned = alone(&host, &tokyo);
     assert_eq!(warned.code, Some(0));
-    assert!(warned.stderr.contains("TZ: `IST-2` is no time zone"), "{warned:#?}");
+    assert!(warned.stderr.contains("TZ: `IST-2` is not a time zone"), "{warned:#?}");
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn what_is_wrong_with_a_time_is_named() {
         (vec!["cron", "next", "0 9 * *"], "it has 4 fields"),
         (vec!["cron", "next", "0 0 30 2 *"], "the day of month"),
         (vec!["cron", "next", "H 9 * * *"], "`H` stands for any value"),
-        (vec!["cron", "next", "@daily", "--tz", "UTC+2"], "`UTC+2` is no time zone"),
-        (vec!["cron", "next", "@daily", "--after", "tomorrow"], "`tomorrow` is no time"),
+        (vec!["cron", "next", "@daily", "--tz", "UTC+2"], "`UTC+2` is not a time zone"),
+        (vec!["cron", "next", "@daily", "--after", "tomorrow"], "`tomorrow` is not a time"),
         (vec!["cron", "next", "@daily", "-n", "0"], "0 is not in 1..=1000"),
         (vec!["cron", "next", "@daily", "-n", "1001"], "1001 is not in 1..=1000"),
         (vec!["time", "parse", "2026-02-30"], "the day of `2026-02-30` is 30, and must be from 1 to 28 in 2026-02"),
         (vec!["time", "parse", "2026-01-15T25:00"], "the hour"),
         (vec!["time", "parse", "3026-01-15"], "the year of `3026-01-15` is 3026, and must be from 1970 to 2100"),
-        (vec!["time", "parse", "2026-01-15", "--tz", "Mars/Base"], "`Mars/Base` is no time zone"),
+        (vec!["time", "parse", "2026-01-15", "--tz", "Mars/Base"], "`Mars/Base` is not a time zone"),
     ] {
         let ended = alone(&host, &arguments);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?}: {ended:#?}");
@@ -184,7 +184,7 @@ fn an_agent_lives_in_the_zone_of_its_people() {
     assert!(host.wait_said(3)[2].contains("<context timezone=\"Europe/Berlin\" />"));
     let refused = host.run(&["agents", "set", "main", "--timezone", "IST-2"], b"");
     assert_eq!(refused.code, Some(1), "{refused:#?}");
-    assert!(refused.stderr.contains("`timezone`: `IST-2` is no time zone"), "{refused:#?}");
+    assert!(refused.stderr.contains("`timezone`: `IST-2` is not a time zone"), "{refused:#?}");
     host.check();
 }
 

@@ -31,7 +31,7 @@ struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Check that the store agrees with itself, instead of showing it
+    /// Check that the store is consistent, instead of showing it
     #[arg(long, conflicts_with_all = ["table", "bodies"])]
     check: bool,
 
@@ -155,7 +155,7 @@ fn report(reader: &Reader, json: bool, out: &mut dyn Write) -> Result<bool, Erro
         }
     }
     if found.is_empty() && !json {
-        writeln!(out, "the store agrees with itself").map_err(output)?;
+        writeln!(out, "the store is consistent").map_err(output)?;
     }
     Ok(found.is_empty())
 }

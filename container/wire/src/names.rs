@@ -145,7 +145,7 @@ impl fmt::Display for OutId {
 
 /// Whether a name chosen by a platform or an agent can be a file's name inside one directory.
 ///
-/// Source: the peer's safe-name rule (non-empty, not `.` or `..`, no `/`, `\` or NUL); other control characters, names
+/// NanoClaw's rule for safe names (non-empty, not `.` or `..`, no `/`, `\` or NUL); other control characters, names
 /// over [`crate::limits::NAME_BYTES`] and our own temporary names are refused besides.
 #[must_use]
 pub fn is_safe_file_name(name: &str) -> bool {

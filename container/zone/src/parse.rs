@@ -34,7 +34,7 @@ pub enum TimeField {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTime {
     /// It does not look like one.
-    #[error("`{}` is no time; write a local time like 2026-01-15T09:00, or with its offset like 2026-01-15T09:00:00Z", excerpt(.text))]
+    #[error("`{}` is not a time; write a local time like 2026-01-15T09:00, or with its offset like 2026-01-15T09:00:00Z", excerpt(.text))]
     Form {
         /// The text.
         text: String,
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (text, expected) in [
-            ("tomorrow 9pm", "is no time; write"),
-            ("", "is no time"),
+            ("tomorrow 9pm", "is not a time; write"),
+            ("", "is not a time"),
             ("2026-01-15T25:00:00", "the hour of `2026-01-15T25:00:00` is 25, and must be from 0 to 23"),
             ("2026-01-15T24:00:00", "the hour"),
             ("2026-01-15T09:60", "the minute"),
@@ -305,17 +305,17 @@ mod tests {
             ("2101-01-01T00:00:00+14:00", "the year of `2101-01-01T00:00:00+14:00` is 2101"),
             ("0000-01-01", "the year"),
             ("2026-01-15T09:00:00+25:00", "the offset"),
-            ("2026-01-15T09:00:00+02:", "is no time"),
-            ("2026-01-15T09:00:00+02:000", "is no time"),
-            ("2026-01-15T09:00:00ZZ", "is no time"),
-            ("2026-01-15Z", "is no time"),
-            ("2026-01-15T", "is no time"),
-            ("2026-01-15T09", "is no time"),
-            ("2026-1-15", "is no time"),
-            ("+2026-01-15", "is no time"),
-            ("2026-01-15T09:00:00.", "is no time"),
-            ("２０２６-01-15", "is no time"),
-            ("2026-01-1ä", "is no time"),
+            ("2026-01-15T09:00:00+02:", "is not a time"),
+            ("2026-01-15T09:00:00+02:000", "is not a time"),
+            ("2026-01-15T09:00:00ZZ", "is not a time"),
+            ("2026-01-15Z", "is not a time"),
+            ("2026-01-15T", "is not a time"),
+            ("2026-01-15T09", "is not a time"),
+            ("2026-1-15", "is not a time"),
+            ("+2026-01-15", "is not a time"),
+            ("2026-01-15T09:00:00.", "is not a time"),
+            ("２０２６-01-15", "is not a time"),
+            ("2026-01-1ä", "is not a time"),
         ] {
             let error = shown(text, "UTC").unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

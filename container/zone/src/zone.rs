@@ -24,7 +24,7 @@ enum Kind {
 
 /// A text that is no zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no time zone; write a name like Europe/Berlin or an offset like +02:00", excerpt(.text))]
+#[error("`{}` is not a time zone; write a name like Europe/Berlin or an offset like +02:00", excerpt(.text))]
 pub struct BadZone {
     /// The text.
     pub text: String,
@@ -259,7 +259,9 @@ mod tests {
             "+0530",
             "+02",
         ] {
-            assert_eq!(Zone::parse(text).unwrap().name(), text);
+            let zone = Zone::parse(text).unwrap();
+            assert_eq!((zone.name(), zone.to_string().as_str()), (text, text));
+            assert_eq!(format!("{zone:?}"), format!("Zone({text})"));
         }
         for text in [
             "",
@@ -287,11 +289,11 @@ mod tests {
             "EST5EDT,M3.2.0,M11.1.0",
         ] {
             let error = Zone::parse(text).unwrap_err();
-            assert!(error.to_string().contains("is no time zone; write"), "{error}");
+            assert!(error.to_string().contains("is not a time zone; write"), "{error}");
         }
         for (length, shown) in [(60, "x`"), (61, "x…`")] {
             let error = Zone::parse(&"x".repeat(length)).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{}{shown} is no time zone", "x".repeat(59))), "{error}");
+            assert!(error.starts_with(&format!("`{}{shown} is not a time zone", "x".repeat(59))), "{error}");
         }
     }
 
@@ -323,6 +325,36 @@ mod tests {
                     assert!(i64::from(after.abs()) < FAR && change.jump().abs() <= 86_400, "{zone}");
                     (last, before) = (change.at, after);
                 }
+            }
+        }
+    }
+
+    /// What a wall shows around a gap and around a fold, to the second.
+    #[test]
+    fn a_gap_and_a_fold_have_edges() {
+        let zone = Zone::parse("Europe/Berlin").unwrap();
+        let at = |text: &str| NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").unwrap();
+        for (from, end, edges) in [
+            (
+                "2026-03-29 00:00:00",
+                "2026-03-29 03:00:00",
+                [("01:59:59", "one"), ("02:00:00", "none"), ("02:59:59", "none"), ("03:00:00", "one")],
+            ),
+            (
+                "2026-10-25 00:00:00",
+                "2026-10-25 03:00:00",
+                [("01:59:59", "one"), ("02:00:00", "two"), ("02:59:59", "two"), ("03:00:00", "one")],
+            ),
+        ] {
+            let begin = at(from).and_utc().timestamp();
+            assert_eq!(zone.change(begin, begin + 43_200).unwrap().end(), Some(at(end)));
+            for (time, expected) in edges {
+                let meant = match zone.resolve(at(&format!("{} {time}", &from[..10]))) {
+                    Resolved::Unique(_) => "one",
+                    Resolved::Gap { .. } => "none",
+                    Resolved::Fold { .. } => "two",
+                };
+                assert_eq!(meant, expected, "{from} {time}");
             }
         }
     }

@@ -206,7 +206,7 @@ fn what_cannot_be_routed_is_refused_by_name() {
         ("message.kind", json!(""), "message.kind is ``"),
         ("message.kind", json!(1), "message.kind is a number"),
         ("message.kind", json!("k".repeat(500)), "message.kind is `kkkk"),
-        ("message.timestamp", json!("noon"), "message.timestamp is `noon`, which is no time"),
+        ("message.timestamp", json!("noon"), "message.timestamp is `noon`, which is not a time"),
         ("message.timestamp", json!(""), "message.timestamp is ``"),
         ("message.timestamp", json!(1_776_686_400), "message.timestamp is a number"),
         ("message.content", json!(null), "message.content is missing; it must be an object"),

@@ -1,8 +1,8 @@
 //! A bot of the Telegram Bot API, by long polling.
 //!
 //! Inbound (`poll`): an update is confirmed to Telegram, by asking for later ones, only after what it says is committed.
-//! Updates of one chat are taken in one after the other, chats beside each other; a crash makes updates come again, and their
-//! message ids are known then. `event` has the mapping.
+//! Updates of one chat are taken in one after the other, chats beside each other (`under_way`); a crash makes updates come
+//! again, and their message ids are known then. `event` has the mapping.
 //!
 //! Outbound (`lanes`): one queue per chat. Telegram takes no idempotency key, so a message whose connection was lost may be
 //! there twice: the second one says so. Of a message in several parts only the parts that are missing are sent again.
@@ -44,6 +44,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 mod typing;
+mod under_way;
 mod wire;
 
 pub use api::Unusable;
@@ -73,6 +74,8 @@ impl std::fmt::Debug for Setup {
 struct Times {
     /// How long the server may keep a question for updates.
     poll: Duration,
+    /// Time after which updates are asked for again while some are being taken in.
+    again: Duration,
     /// The first pause after a failure; doubles.
     pause: Duration,
     /// The longest pause after a failure.
@@ -87,6 +90,7 @@ struct Times {
 impl Times {
     const STANDARD: Self = Self {
         poll: Duration::from_secs(50),
+        again: Duration::from_secs(1),
         pause: Duration::from_secs(1),
         pause_max: Duration::from_secs(30),
         pause_refused: Duration::from_secs(60),

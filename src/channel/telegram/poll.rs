@@ -1,28 +1,26 @@
 //! Fetching updates and handing them over.
 //!
-//! Telegram drops an update once a later one was asked for, so the next question waits until everything of the last answer
-//! was taken in, or refused for ever.
+//! Telegram drops an update once a later one was asked for, so no question asks for one behind an update that was not taken
+//! in, or refused for ever. While something takes its time, as files do, Telegram is asked again every now and then for what
+//! it has from there on: what is new of other chats is taken in, and what is known is passed over.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::super::intake::Intake;
 use super::api::{Api, Failure};
 use super::attachments::AT_ONCE;
 use super::hand::Hand;
 use super::line::{Line, State};
+use super::under_way::{AT_MOST, UnderWay};
 use super::wire::{Numbered, Update, User};
 use super::{Times, log_line};
 use crate::model::address::ChannelName;
 
-/// Updates of one answer.
-const AT_MOST: u32 = 100;
 /// What the network may take beyond the time the server keeps a question.
 const MARGIN: Duration = Duration::from_secs(15);
 
@@ -37,18 +35,20 @@ pub(super) struct Poller {
 
 /// Where the questions are.
 struct Place {
-    /// The first update that was not taken in yet.
-    offset: i64,
-    /// Updates to ask for.
-    limit: u32,
+    under_way: UnderWay,
+    /// Updates to ask for that are not known yet.
+    limit: usize,
     /// Failures since the last success.
     failures: u32,
+    /// Files that may be in memory.
+    files: Arc<Semaphore>,
 }
 
 impl Poller {
     /// Never ends.
     pub(super) async fn run(self) {
-        let mut place = Place { offset: 0, limit: AT_MOST, failures: 0 };
+        let files = Arc::new(Semaphore::new(AT_ONCE));
+        let mut place = Place { under_way: UnderWay::default(), limit: AT_MOST, failures: 0, files };
         loop {
             let me = match self.api.call::<User>("getMe", &json!({})).await {
                 Ok(me) => Arc::new(me),
@@ -57,22 +57,24 @@ impl Poller {
                     continue;
                 }
             };
-            self.poll(&me, &mut place).await;
+            self.poll(me, &mut place).await;
         }
     }
 
     /// Takes updates in until the server does not take the token any more.
-    async fn poll(&self, me: &Arc<User>, place: &mut Place) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+    async fn poll(&self, me: Arc<User>, place: &mut Place) {
         let hand = Arc::new(Hand {
             channel: self.channel.clone(),
             api: Arc::clone(&self.api),
             intake: Arc::clone(&self.intake),
-            me: Arc::clone(me),
-            places,
+            me,
+            places: Arc::clone(&place.files),
             times: self.times,
         });
         loop {
+            for error in place.under_way.wait(self.times.again).await {
+                tracing::error!(channel = %self.channel, %error, "an update could not be taken in");
+            }
             match self.updates(place).await {
                 Ok(updates) => {
                     if self.line.state() != State::Up {
@@ -80,7 +82,10 @@ impl Poller {
                         self.intake.reachable();
                     }
                     (place.failures, place.limit) = (0, AT_MOST);
-                    self.take_all(&hand, updates, place).await;
+                    if !self.begin(&hand, updates, place) {
+                        let nonsense = Failure::Unclear("updates without numbers".to_owned());
+                        self.pause(place, nonsense).await;
+                    }
                 }
                 Err(Failure::TooLarge) if place.limit > 1 => place.limit = 1,
                 Err(failure) => {
@@ -94,55 +99,48 @@ impl Poller {
         }
     }
 
-    async fn updates(&self, place: &Place) -> Result<Vec<Box<RawValue>>, Failure> {
+    async fn updates(&self, place: &mut Place) -> Result<Vec<Box<RawValue>>, Failure> {
+        let (offset, known) = (place.under_way.offset(), place.under_way.unconfirmed());
+        // The first question after a failure is answered at once, so that it is known that the line is up again; and so is
+        // one that has known updates in its answer.
+        let waits = self.line.is_up() && known == 0;
         let parameters = json!({
-            "offset": place.offset,
-            "limit": place.limit,
-            // The first question after a failure is answered at once, so that it is known that the line is up again.
-            "timeout": if self.line.is_up() { self.times.poll.as_secs() } else { 0 },
+            "offset": offset,
+            "limit": place.limit.saturating_add(known).min(AT_MOST),
+            "timeout": if waits { self.times.poll.as_secs() } else { 0 },
             "allowed_updates": ["message", "channel_post", "callback_query"],
         });
         self.api.call_within(self.times.poll + MARGIN, "getUpdates", &parameters).await
     }
 
-    /// Hands over the updates of one answer. Afterwards every one of them is committed, or refused for ever.
-    async fn take_all(&self, hand: &Arc<Hand>, updates: Vec<Box<RawValue>>, place: &mut Place) {
-        let mut chats: BTreeMap<i64, Vec<(i64, Update)>> = BTreeMap::new();
-        let (count, mut last) = (updates.len(), None);
+    /// Begins with the updates of one answer that are news. False for an answer that has updates and none with a number.
+    fn begin(&self, hand: &Arc<Hand>, updates: Vec<Box<RawValue>>, place: &mut Place) -> bool {
+        let mut sound = updates.is_empty();
         for raw in updates {
-            let Ok(Numbered { update_id }) = serde_json::from_str(raw.get()) else { continue };
-            last = Some(update_id);
-            match serde_json::from_str::<Update>(raw.get()) {
-                Ok(update) => chats.entry(update.chat()).or_default().push((update_id, update)),
-                // The parser's words may have parts of the text in them.
-                Err(error) => tracing::warn!(
-                    channel = %self.channel, update = update_id, column = error.column(),
-                    "an update has a form that is not known, and is passed over"
-                ),
+            let Ok(Numbered { update_id: number }) = serde_json::from_str(raw.get()) else { continue };
+            sound = true;
+            if !place.under_way.is_news(number) {
+                continue;
             }
-        }
-        let mut tasks = JoinSet::new();
-        for (_, updates) in chats {
-            let hand = Arc::clone(hand);
-            tasks.spawn(async move {
-                for (number, update) in updates {
+            let update = match serde_json::from_str::<Update>(raw.get()) {
+                Ok(update) => Some(update),
+                // The parser's words may have parts of the text in them.
+                Err(error) => {
+                    tracing::warn!(
+                        channel = %self.channel, update = number, column = error.column(),
+                        "an update has a form that is not known, and is passed over"
+                    );
+                    None
+                }
+            };
+            let (hand, chat) = (Arc::clone(hand), update.as_ref().map_or(0, Update::chat));
+            place.under_way.begin(number, chat, async move {
+                if let Some(update) = update {
                     hand.take(number, update).await;
                 }
             });
         }
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(channel = %self.channel, %error, "an update could not be taken in");
-            }
-        }
-        match last {
-            Some(last) => place.offset = last.saturating_add(1),
-            None if count > 0 => {
-                let nonsense = Failure::Unclear("updates without numbers".to_owned());
-                self.pause(place, nonsense).await;
-            }
-            None => {}
-        }
+        sound
     }
 
     /// Says what is wrong and waits a while, longer each time.

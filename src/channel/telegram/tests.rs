@@ -99,6 +99,7 @@ const NOBODY: &str = "http://127.0.0.1:9";
 /// Pauses short enough for tests, and the patience of a slow machine.
 const QUICK: Times = Times {
     poll: Duration::from_secs(20),
+    again: Duration::from_millis(50),
     pause: Duration::from_millis(20),
     pause_max: Duration::from_millis(100),
     pause_refused: Duration::from_millis(50),

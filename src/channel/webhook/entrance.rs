@@ -16,6 +16,11 @@ use crate::seats::{Place, Seat, Seats, Standing};
 
 /// Callers at once.
 const CALLERS_MAX: usize = 128;
+/// Kibibytes of bodies in memory at once.
+const ROOM_KIB: usize = 64 * 1_024;
+/// Of those, what each caller has for itself, so that nobody can keep out what is no longer than that, as most messages are.
+/// Only what is longer takes of the room of all, from those who bring less.
+pub(super) const OWN_KIB: usize = 128;
 /// Time a caller has for one request, from its last answer on, whether it says nothing or very little at a time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What a caller who is not known yet brings at least, from time to time, to be let finish before those who say nothing.
@@ -52,7 +57,7 @@ impl Entrance {
     /// Those of listening.
     pub async fn open_now(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, seats: Seats::new(CALLERS_MAX) })
+        Ok(Self { listener, seats: Seats::with_room(CALLERS_MAX, ROOM_KIB - CALLERS_MAX * OWN_KIB) })
     }
 
     /// Where it listens.

@@ -13,8 +13,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::watch;
 
+use super::entrance::OWN_KIB;
 use super::judge;
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
 use super::wire::Routed;
@@ -25,8 +26,6 @@ use crate::model::input::InboundEvent;
 use crate::model::time::Timestamp;
 use crate::seats::{Place, Standing};
 
-/// Kibibytes of bodies in memory at once.
-const ROOM_KIB: usize = 64 * 1_024;
 /// Time to read one body.
 const READING: Duration = Duration::from_secs(30);
 /// When somebody who came at a bad time may come again, in seconds.
@@ -40,18 +39,14 @@ pub(super) struct Gate {
     pub(super) now: fn() -> Timestamp,
     /// True when nothing is taken in any more.
     pub(super) closed: watch::Receiver<bool>,
-    room: Semaphore,
 }
 
-impl Gate {
-    pub(super) fn new(
-        name: ChannelName,
-        key: Key,
-        intake: Arc<dyn Intake>,
-        now: fn() -> Timestamp,
-        closed: watch::Receiver<bool>,
-    ) -> Self {
-        Self { name, key, intake, now, closed, room: Semaphore::new(ROOM_KIB) }
+/// What a request has of the room for bodies; given back when it is dropped.
+struct Room(Place);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.no_room();
     }
 }
 
@@ -123,11 +118,7 @@ fn check_own(gate: &Gate, event: &InboundEvent) -> Result<(), Refusal> {
 }
 
 /// The body of a request, and the room it takes, if it comes from whoever knows the secret.
-async fn signed_body<'g>(
-    gate: &'g Gate,
-    caller: &Place,
-    request: Request,
-) -> Result<(SemaphorePermit<'g>, Vec<u8>), Refusal> {
+async fn signed_body(gate: &Gate, caller: &Place, request: Request) -> Result<(Room, Vec<u8>), Refusal> {
     if *gate.closed.borrow() {
         return Err(Refusal::Later("the channel is being closed".to_owned()));
     }
@@ -135,10 +126,12 @@ async fn signed_body<'g>(
     let timestamp = text(headers, TIMESTAMP).ok_or(Refusal::Stranger(BadSignature::Header("X-Hearth-Timestamp")))?;
     let signature = text(headers, SIGNATURE).ok_or(Refusal::Stranger(BadSignature::Header("X-Hearth-Signature")))?;
     signature::check_time(&timestamp, (gate.now)()).map_err(Refusal::Stranger)?;
+    drop(signature::claimed(&signature).map_err(Refusal::Stranger)?);
     let length = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
     check_length(length.unwrap_or(0))?;
     let late = |_| Refusal::Bad(StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned());
-    let (room, body) = tokio::time::timeout(READING, read(gate, request.into_body())).await.map_err(late)??;
+    let room = Room(caller.clone());
+    let body = tokio::time::timeout(READING, read(&room, request.into_body())).await.map_err(late)??;
     gate.key.check((&timestamp, &signature), &body).map_err(Refusal::Stranger)?;
     caller.rises(Standing::Served);
     Ok((room, body))
@@ -153,21 +146,21 @@ fn check_length(length: usize) -> Result<(), Refusal> {
 }
 
 /// Reads a body. It takes room as it comes, not as it is announced: nobody knows yet whose it is, and whoever announces
-/// much and sends nothing must not keep others out.
-async fn read(gate: &Gate, mut body: Body) -> Result<(SemaphorePermit<'_>, Vec<u8>), Refusal> {
-    let busy = |_| Refusal::Later("there is too much to do".to_owned());
-    let (mut room, mut taken) = (gate.room.try_acquire_many(1).map_err(busy)?, 1);
-    let mut bytes = Vec::new();
+/// much and sends nothing must not keep others out. What its caller has for itself is not taken from anybody.
+async fn read(room: &Room, mut body: Body) -> Result<Vec<u8>, Refusal> {
+    let (mut bytes, mut taken) = (Vec::new(), 0);
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let Ok(piece) = frame.map_err(bad)?.into_data() else { continue };
         let length = bytes.len().saturating_add(piece.len());
         check_length(length)?;
-        let wanted = u32::try_from(length / 1_024 + 1).unwrap_or(u32::MAX);
-        room.merge(gate.room.try_acquire_many(wanted.saturating_sub(taken)).map_err(busy)?);
+        let wanted = (length / 1_024 + 1).saturating_sub(OWN_KIB);
+        if wanted > taken && !room.0.room(wanted).await {
+            return Err(Refusal::Later("there is too much to do".to_owned()));
+        }
         taken = wanted;
         bytes.extend_from_slice(&piece);
     }
-    Ok((room, bytes))
+    Ok(bytes)
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -99,7 +99,7 @@ async fn open(setup: Setup, intake: Arc<dyn Intake>) -> Result<(Arc<Webhook>, So
     };
     let entrance = Entrance::open(listen).await.map_err(refused)?;
     let address = entrance.address().map_err(refused)?;
-    let gate = Arc::new(Gate::new(name, key, Arc::clone(&intake), now, closing.clone()));
+    let gate = Arc::new(Gate { name, key, intake: Arc::clone(&intake), now, closed: closing.clone() });
     let mut closing = closing;
     let until = async move {
         // A dropped channel is a closed one.

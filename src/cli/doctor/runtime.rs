@@ -27,7 +27,7 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader) -> Vec<Check> {
     let mut checks = vec![check];
     let needless = place_now.and_then(|(name, why)| trouble::no_containers(&settings, (&name, &why)));
     checks.extend(needless.map(|found| {
-        let mend = "mend that and start the daemon again; `runtime = \"podman\"` takes nothing else instead, and `runtime = \
+        let mend = "fix that and start the daemon again; `runtime = \"podman\"` takes nothing else instead, and `runtime = \
                     \"process\"` wants no containers";
         bad("runtime", Verdict::Warn, found, mend)
     }));
@@ -45,7 +45,7 @@ fn failed_build(build: &BuildJson) -> Option<Check> {
     let found = trouble::failed_build(build)?;
     let agent = &build.agent;
     let mend = format!(
-        "mend what it says, or take the packages out again; it is tried again by itself, and `hearth image build {agent}` \
+        "fix what it says, or take the packages out again; it is tried again by itself, and `hearth image build {agent}` \
          tries at once and shows everything that is said"
     );
     Some(bad("build", Verdict::Warn, found, mend))
@@ -55,7 +55,7 @@ fn failed_build(build: &BuildJson) -> Option<Check> {
 fn place(daemon: Option<(String, String)>, now: Result<(RuntimeKind, String), String>) -> (Check, Option<RuntimeKind>) {
     let podman = RuntimeKind::Podman;
     let lost = |why: &str| {
-        let found = format!("the daemon runs agents in containers, which cannot be had now, because {why}");
+        let found = format!("the daemon runs agents in containers, which are not available now, because {why}");
         (bad("runtime", Verdict::Fail, found, "no agent starts until that is mended"), Some(podman))
     };
     match (daemon, now) {
@@ -84,8 +84,8 @@ mod tests {
             (None, now(Podman), Verdict::Ok, Some(Podman), "podman, because found"),
             (None, away(), Verdict::Fail, None, "no socket"),
             (daemon("podman"), now(Podman), Verdict::Ok, Some(Podman), "podman, because asked"),
-            (daemon("podman"), now(Process), Verdict::Fail, Some(Podman), "cannot be had now, because found"),
-            (daemon("podman"), away(), Verdict::Fail, Some(Podman), "cannot be had now, because no socket"),
+            (daemon("podman"), now(Process), Verdict::Fail, Some(Podman), "are not available now, because found"),
+            (daemon("podman"), away(), Verdict::Fail, Some(Podman), "are not available now, because no socket"),
             (daemon("process"), now(Podman), Verdict::Ok, Some(Process), "process, because asked"),
         ] {
             let (check, found) = place(daemon, now);

@@ -26,13 +26,13 @@ mod take;
 pub(in crate::cli) struct NanoclawArgs {
     /// The installation: the directory with data/v2.db, or of version 1 with store/messages.db
     path: PathBuf,
-    /// Only say what would be taken over
+    /// Only show what would be imported
     #[arg(long)]
     dry_run: bool,
-    /// What happens to strangers in chats of version 1, which knew no rule for them
+    /// The rule for strangers in chats of version 1, which had none
     #[arg(long, value_name = "RULE", value_enum, default_value_t = Strangers::RequestApproval)]
     unknown_senders: Strangers,
-    /// Say every single thing, also what is taken or unchanged without a remark
+    /// List everything, including what was imported or unchanged without a remark
     #[arg(long)]
     all: bool,
 }

@@ -14,16 +14,16 @@ use crate::config::Paths;
 
 #[derive(Debug, Args)]
 pub(super) struct InstallArgs {
-    /// Only print the file
+    /// Only print the service file
     #[arg(long)]
     dry_run: bool,
-    /// Also over a file that Hearth did not make
+    /// Replace a service file that Hearth did not write
     #[arg(long)]
     replace: bool,
-    /// Start it with the next login, not now
+    /// Do not start it now, only at the next login
     #[arg(long)]
     no_start: bool,
-    /// For root's own session, in which agents that nothing confines are root
+    /// Allow it for root, although unconfined agents are then root
     #[arg(long)]
     as_root: bool,
 }

@@ -18,7 +18,7 @@ pub(super) struct ImportArgs {
     /// The files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only say what would be taken in
+    /// Only show what would be imported
     #[arg(long)]
     dry_run: bool,
 }
@@ -27,7 +27,7 @@ pub(super) struct ImportArgs {
 pub(in crate::cli) struct ClawArgs {
     /// The directory in which claw was used
     dir: PathBuf,
-    /// Only say what would be taken in
+    /// Only show what would be imported
     #[arg(long)]
     dry_run: bool,
     /// Where claw kept the sessions of all directories [default: $CLAW_CONFIG_HOME, else ~/.claw]
@@ -53,7 +53,7 @@ pub(in crate::cli) fn claw(paths: &Paths, args: &ClawArgs, json: bool) -> Done {
 
 fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), Trouble> {
     if !args.dir.is_dir() {
-        let message = format!("{} is no directory", args.dir.display());
+        let message = format!("{} is not a directory", args.dir.display());
         let hint = "name the directory in which claw was used, the one with .claw in it";
         return Err(Trouble::new("workspace_missing", message, hint));
     }

@@ -45,7 +45,7 @@ struct Which {
 struct Perhaps {
     /// Its id, or `latest` [default: the one that was switched to, else `latest`]
     session: Option<String>,
-    /// Pass over this one
+    /// Skip this one
     #[arg(long, value_name = "ID")]
     exclude: Option<String>,
 }
@@ -53,10 +53,10 @@ struct Perhaps {
 /// What has to hold for a change.
 #[derive(Debug, Default, Args)]
 struct Conditions {
-    /// Only if the last record has this number
+    /// Refuse unless the last record has this number
     #[arg(long, value_name = "NUMBER")]
     expect: Option<u64>,
-    /// Under this lease
+    /// Do it under this lease
     #[arg(long, value_name = "EPOCH")]
     lease: Option<u64>,
 }
@@ -69,10 +69,10 @@ enum SessionCommand {
     Append(write::AppendArgs),
     /// List the sessions, the newest first
     List {
-        /// How many to show at most
+        /// Show at most this many
         #[arg(long, value_name = "NUMBER", default_value_t = 50)]
         limit: usize,
-        /// Show those in the trash
+        /// Show the sessions in the trash
         #[arg(long)]
         trash: bool,
     },
@@ -80,39 +80,39 @@ enum SessionCommand {
     Show {
         #[command(flatten)]
         which: Which,
-        /// How many records to show at most, the newest ones
+        /// Show at most this many records, the newest ones
         #[arg(long, value_name = "NUMBER", default_value_t = 100)]
         limit: usize,
         /// An earlier revision, from before it was cleared or compacted
         #[arg(long, value_name = "NUMBER")]
         revision: Option<u32>,
     },
-    /// Show which session is the newest in which something was said
+    /// Show the newest session that is not empty
     #[command(visible_aliases = ["last", "recent"])]
     Latest {
-        /// Pass over this one
+        /// Skip this one
         #[arg(long, value_name = "ID")]
         exclude: Option<String>,
     },
-    /// Say whether there is a session of that id
+    /// Tell whether a session with this id exists
     Exists {
         /// Its id
         session: String,
     },
-    /// Print a whole session for a program
+    /// Print a whole session, for programs
     Load(Which),
-    /// Go on with a session
+    /// Resume a session
     Resume {
         #[command(flatten)]
         which: Perhaps,
         /// Look in other directories too; what is found there is continued here as a fork
         #[arg(long)]
         any_workspace: bool,
-        /// Hold it for this process
+        /// Take its lease for this process
         #[arg(long, value_name = "PID")]
         pid: Option<u32>,
     },
-    /// Make a session that begins like another one
+    /// Make a new session that begins as a copy of another
     Fork(write::ForkArgs),
     /// Give a session a title
     Rename {
@@ -121,13 +121,13 @@ enum SessionCommand {
         /// The title
         #[arg(required_unless_present = "clear")]
         title: Option<String>,
-        /// Take the title away
+        /// Remove the title
         #[arg(long, conflicts_with = "title")]
         clear: bool,
     },
-    /// Make a session the one that is resumed when none is named
+    /// Make this the session that `resume` takes when none is named
     Switch(Which),
-    /// Put a session into the trash, where it stays for 30 days
+    /// Move a session to the trash, where it stays for 30 days
     Delete {
         /// Its id; no alias
         session: String,
@@ -135,12 +135,12 @@ enum SessionCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Take a session out of the trash
+    /// Restore a session from the trash
     Restore {
-        /// The id that it had
+        /// Its id
         session: String,
     },
-    /// Begin anew in the same session; what was said is kept as an earlier revision
+    /// Empty a session; what was said is kept as an earlier revision
     Clear {
         #[command(flatten)]
         which: Which,
@@ -150,28 +150,28 @@ enum SessionCommand {
         #[command(flatten)]
         conditions: Conditions,
     },
-    /// Leave out all but the newest messages; the others are kept as an earlier revision
+    /// Keep only the newest messages; the others stay in an earlier revision
     Compact {
         #[command(flatten)]
         which: Which,
-        /// Messages that stay; more, where they would begin within a turn
+        /// Messages to keep; more, so that no turn is cut in two
         #[arg(long, value_name = "NUMBER", default_value_t = 20)]
         keep: u64,
-        /// What the others said, in short
+        /// A summary of the messages left out
         #[arg(long, value_name = "TEXT")]
         summary: Option<String>,
         #[command(flatten)]
         conditions: Conditions,
     },
-    /// Show what was typed, the newest last
+    /// Show what was typed, newest last
     History {
         #[command(flatten)]
         which: Perhaps,
-        /// How much to show
+        /// Show this many
         #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
     },
-    /// Remove a session for good, from the trash or not
+    /// Delete a session for good, in the trash or not
     Purge {
         /// Its id; no alias
         session: String,
@@ -179,11 +179,11 @@ enum SessionCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Take sessions in from session files of claw; the files stay as they are
+    /// Import session files of claw; the files are not changed
     Import(import::ImportArgs),
-    /// Write a session as a file of claw, as lines, or for people
+    /// Export a session: as a file of claw, as JSON lines, or as Markdown
     Export(export::ExportArgs),
-    /// Say which process works on a session
+    /// Take, renew or release a session's lease: which process works on it
     Lease {
         /// Its id
         session: String,

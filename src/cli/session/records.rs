@@ -72,7 +72,7 @@ fn bad(number: u64, why: &str) -> Trouble {
 }
 
 fn record(text: &str) -> Result<RecordJson, String> {
-    let line: Line<'_> = serde_json::from_str(text).map_err(|error| format!("is no record: {error}"))?;
+    let line: Line<'_> = serde_json::from_str(text).map_err(|error| format!("is not a record: {error}"))?;
     let body = match (line.kind.as_deref(), line.message) {
         (Some("message"), Some(message)) => {
             role_of(&message.role)?;
@@ -100,7 +100,7 @@ fn record(text: &str) -> Result<RecordJson, String> {
 fn blocks(raw: &RawValue) -> Result<String, String> {
     match serde_json::from_str::<Vec<Map<String, Value>>>(raw.get()) {
         Ok(_) => Ok(clean(raw.get())),
-        Err(error) => Err(format!("has blocks that are no array of objects: {error}")),
+        Err(error) => Err(format!("has blocks that are not an array of objects: {error}")),
     }
 }
 
@@ -128,7 +128,7 @@ fn clean_value(value: &mut Value) -> bool {
 fn object(raw: &RawValue) -> Result<String, String> {
     match serde_json::from_str::<Map<String, Value>>(raw.get()) {
         Ok(_) => Ok(raw.get().to_owned()),
-        Err(error) => Err(format!("has usage that is no object: {error}")),
+        Err(error) => Err(format!("has usage that is not an object: {error}")),
     }
 }
 
@@ -159,8 +159,8 @@ mod tests {
         assert_eq!((all[1].at, &all[1].body), (5, &BodyJson::Prompt { text: "p".to_owned() }));
         assert_eq!(all[2].body, BodyJson::Foreign { json: r#"{"type":"note","a":1}"#.to_owned() });
         for (line, why) in [
-            ("{", "line 1 is no record"),
-            ("[]", "line 1 is no record"),
+            ("{", "line 1 is not a record"),
+            ("[]", "line 1 is not a record"),
             ("{}", "line 1 is missing type"),
             (r#"{"type":"message"}"#, "line 1 is missing message"),
             (r#"{"type":"message","message":{"role":"x","blocks":[]}}"#, "line 1 role: `x`"),

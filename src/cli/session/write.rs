@@ -55,7 +55,7 @@ pub(super) struct AppendArgs {
     /// Who says it: system, user, assistant or tool
     #[arg(long, value_name = "WHO", default_value = "user")]
     role: String,
-    /// The turn ends with it
+    /// It ends the turn
     #[arg(long)]
     ends_turn: bool,
     /// Read records from standard input, one JSON object per line; all of them are added, or none
@@ -86,13 +86,13 @@ pub(super) struct ForkArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct LeaseAct {
-    /// This process works on it from now on
+    /// Take it for this process
     #[arg(long, value_name = "PID")]
     take: Option<u32>,
-    /// Its holder is alive
+    /// Renew it
     #[arg(long, value_name = "EPOCH")]
     beat: Option<u64>,
-    /// Its holder is done
+    /// Release it
     #[arg(long, value_name = "EPOCH")]
     release: Option<u64>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cli::{out, rows};
+use crate::cli::{out, rows, words};
 use crate::clock;
 use crate::config::seams;
 use crate::model::id::{AgentId, SessionId};
@@ -72,7 +72,8 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> 
 /// For people.
 pub(super) fn print(places: &Places) -> Result<(), crate::cli::Failure> {
     let Places { running, max, waiting } = places;
-    out::line(&format!("places    {running} of {max} taken, {} sessions wait for one", waiting.len()))?;
+    let sessions = words::count(waiting.len(), "session waits", "sessions wait");
+    out::line(&format!("places    {running} of {max} taken, {sessions} for one"))?;
     for WaitingSession { session, agent, waited_ms, .. } in waiting {
         out::line(&format!("          {session} of {agent} has waited for {}", Millis::new(*waited_ms)))?;
     }

@@ -5,10 +5,10 @@ use serde::Serialize;
 use crate::cli::{Done, Failure, configuration, entity, out, rows, status, words};
 use crate::config::{Machine, Paths};
 use crate::model::id::TaskId;
-use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task, TaskHome, TaskOrigin};
+use crate::model::task::{Fire, FireOutcome, SkipReason, Task, TaskHome, TaskOrigin};
 use crate::model::time::Timestamp;
 use crate::state::{self, Read, Reader, Tables};
-use crate::time::every::Every;
+use crate::time::every;
 use crate::time::local;
 use crate::time::zone::Zone;
 
@@ -194,7 +194,7 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, task): (TaskId, &Task), zones: &Zones
         chat: task.reply.as_ref().map(rows::place),
         prompt: task.prompt.clone(),
         script: task.script.clone(),
-        recurrence: recurrence(&task.recurrence),
+        recurrence: every::shown(&task.recurrence),
         next: task.next.map(|next| next.to_string()),
         next_local: task.next.map(|next| local::show(next, &zone)),
         zone: zone.name().to_owned(),
@@ -207,16 +207,6 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, task): (TaskId, &Task), zones: &Zones
         created: task.created.to_string(),
         changed: task.changed.to_string(),
     })
-}
-
-fn recurrence(recurrence: &Recurrence) -> Option<String> {
-    match recurrence {
-        Recurrence::Once => None,
-        Recurrence::Cron(text) => Some(text.clone()),
-        Recurrence::Every(length) => {
-            Some(Every::of(*length).map_or_else(|_| length.to_string(), |every| every.to_string()))
-        }
-    }
 }
 
 /// Shows one task.

@@ -26,7 +26,7 @@ pub(in crate::cli) struct AdoptArgs {
     /// The workspace: its key, or the path at which it was [default: the one that looks like the directory]
     #[arg(long, value_name = "KEY|PATH")]
     from: Option<PathBuf>,
-    /// Also take it from a directory that is still there
+    /// Take it even from a directory that still exists
     #[arg(long, requires = "from")]
     force: bool,
     #[command(flatten)]

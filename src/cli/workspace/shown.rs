@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{Refused, put_path, sight, store};
-use crate::cli::{Failure, out, rows};
+use crate::cli::{Failure, out, rows, words};
 use crate::config::Paths;
 use crate::contracts::workspace as directory;
 use crate::daemon::groups_path;
@@ -126,7 +126,12 @@ impl Known {
     }
 
     fn shown(&self, paths: &Paths) -> String {
-        format!("{} at {}, {}", key_text(self.key), lossy(&self.path(paths)), counted(self.sessions))
+        format!(
+            "{} at {}, {}",
+            key_text(self.key),
+            lossy(&self.path(paths)),
+            words::count(self.sessions, "session", "sessions")
+        )
     }
 
     fn object(&self, paths: &Paths) -> Map<String, Value> {
@@ -141,10 +146,6 @@ impl Known {
 
 fn lossy(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
-}
-
-fn counted(sessions: u64) -> String {
-    if sessions == 1 { "1 session".to_owned() } else { format!("{sessions} sessions") }
 }
 
 const fn state(located: &Located) -> &'static str {
@@ -206,9 +207,12 @@ fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status)
     line("fingerprint", &Fingerprint::of_path(&sight.path).to_string())?;
     if let Some(top) = &sight.project {
         line("project", &lossy(top))?;
-        let sessions = status.project.iter().map(|other| other.sessions).sum();
+        let sessions: u64 = status.project.iter().map(|other| other.sessions).sum();
         let workspaces = status.project.len();
-        line("", &format!("{} in {workspaces} workspaces of this project", counted(sessions)))?;
+        line(
+            "",
+            &format!("{} in {workspaces} workspaces of this project", words::count(sessions, "session", "sessions")),
+        )?;
     }
     if let Some(own) = &status.own {
         line("sessions", &own.sessions.to_string())?;
@@ -282,7 +286,9 @@ fn event_words(what: &WorkspaceFact) -> String {
         WorkspaceFact::TakenOver { session, parent, from } => {
             format!("{session} continues {parent} of workspace {}", key_text(*from))
         }
-        WorkspaceFact::Imported { sessions } => format!("{} were taken in from files", counted(*sessions)),
+        WorkspaceFact::Imported { sessions } => {
+            format!("{} were taken in from files", words::count(*sessions, "session", "sessions"))
+        }
     }
 }
 

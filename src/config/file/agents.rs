@@ -132,7 +132,7 @@ fn command(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
 fn blocked_tools(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
     let tools = section.texts(problems, "blocked_tools");
     for (at, _) in tools.iter().filter(|(_, tool)| tool.trim().is_empty() || tool.chars().any(char::is_control)) {
-        problems.add(*at, "`blocked_tools` has an entry that is no tool's name; correct or remove it");
+        problems.add(*at, "`blocked_tools` has an entry that is not a tool's name; correct or remove it");
     }
     // Such an entry would block nothing, or only a part of what it says; within `(…)` a comma is part of a rule.
     let of_several = |tool: &str| tool.split('(').next().is_some_and(|name| name.contains(','));
@@ -148,7 +148,7 @@ fn env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<(String, EnvVa
     for Pair { name, name_at, text, text_at } in section.pairs(problems, "env") {
         let owned = OWNED.contains(&name) || name.starts_with("HEARTH_");
         if !is_env_name(name) {
-            let what = "is no name of a variable; use letters, digits and `_`, not beginning with a digit";
+            let what = "is not the name of a variable; use letters, digits and `_`, not beginning with a digit";
             problems.add(name_at, format!("`{}` {what}", excerpt(name)));
         } else if owned {
             problems.add(name_at, format!("`{name}` is set by Hearth for every agent; remove it"));

@@ -95,7 +95,7 @@ impl<'d> Section<'d> {
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();
             if later.contains(&name) {
-                problems.add(key.span().start, format!("`{name}` is not yet possible in {place}; leave it out"));
+                problems.add(key.span().start, format!("`{name}` is not supported yet in {place}; leave it out"));
             } else if !known.contains(&name) {
                 let advice = advice(name, self.keys);
                 problems.add(key.span().start, format!("unknown key `{}` in {place}; {advice}", excerpt(name)));

@@ -40,7 +40,7 @@ pub(super) fn mounts(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<
         let Some((at, host)) = host else { continue };
         let rooted = host.starts_with('/') || host == "~" || host.starts_with("~/");
         if !rooted || host.len() > PATH_MAX || host.chars().any(char::is_control) {
-            let what = "is no absolute path; write one that begins with `/` or `~/`";
+            let what = "is not an absolute path; write one that begins with `/` or `~/`";
             problems.add(at, format!("`host_path`: `{}` {what}", excerpt(host)));
             continue;
         }
@@ -141,7 +141,8 @@ pub(super) fn skills(problems: &mut Problems<'_>, section: &Section<'_>) -> Skil
         if is_skill_name(name) {
             names.push(name.to_owned());
         } else {
-            let what = "is no name of a skill; use 1 to 64 letters, digits, `_`, `-` and `.`, first a letter or digit";
+            let what =
+                "is not the name of a skill; use 1 to 64 letters, digits, `_`, `-` and `.`, first a letter or digit";
             problems.add(at, format!("`{}` {what}", excerpt(name)));
         }
     }
@@ -164,7 +165,7 @@ pub(super) fn image(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<St
     if let Err(why) = decide_image(name) {
         let given = excerpt(name);
         let like = "write one like \"localhost/hearth-agent:latest\"";
-        problems.add(at, format!("`{given}` is no name of an image{why}; {like}"));
+        problems.add(at, format!("`{given}` is not the name of an image{why}; {like}"));
         return None;
     }
     Some(name.to_owned())

@@ -22,7 +22,10 @@ pub(super) fn packages(problems: &mut Problems<'_>, section: &Section<'_>) -> Pa
         let mut names: Vec<String> = Vec::new();
         for (at, name) in section.texts(problems, key) {
             if !good(name) {
-                problems.add(at, format!("`{}` is no name of a package of {key}; correct or remove it", excerpt(name)));
+                problems.add(
+                    at,
+                    format!("`{}` is not the name of a package of {key}; correct or remove it", excerpt(name)),
+                );
             } else if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
@@ -96,7 +99,7 @@ fn env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<(String, EnvVa
     let mut env = Vec::new();
     for Pair { name, name_at, text, text_at } in section.pairs(problems, "env") {
         if !is_env_name(name) {
-            let what = "is no name of a variable; use letters, digits and `_`, not beginning with a digit";
+            let what = "is not the name of a variable; use letters, digits and `_`, not beginning with a digit";
             problems.add(name_at, format!("`{}` {what}", excerpt(name)));
         }
         match env_value(text) {

@@ -56,6 +56,6 @@ pub(super) fn role(text: &str) -> Result<RoleSpec, String> {
         Some(("owner", _)) => {
             Err("an owner owns everything, not one agent; write \"owner\" or \"admin:<folder>\"".into())
         }
-        _ => Err(format!("\"{}\" is no role; write \"owner\", \"admin\" or \"admin:<folder>\"", excerpt(text))),
+        _ => Err(format!("\"{}\" is not a role; write \"owner\", \"admin\" or \"admin:<folder>\"", excerpt(text))),
     }
 }

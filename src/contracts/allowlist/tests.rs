@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 
-/// Roots and patterns of the peer's table: `~/projects` may be changed, `~/docs` only read.
+/// Roots and patterns of NanoClaw's tests: `~/projects` may be changed, `~/docs` only read.
 const LIST: &str = r#"{
   "allowedRoots": [
     {"path": "~/gone", "allowReadWrite": true},
@@ -79,7 +79,7 @@ impl World {
 /// `(host path, container path, asked for, place and access, or part of the refusal)`.
 type Row = (&'static str, Option<&'static str>, Access, Result<(&'static str, Access), &'static str>);
 
-/// The peer's table, row for row.
+/// NanoClaw's tests, one by one.
 #[test]
 fn the_peers_table_holds_but_where_it_is_marked() {
     use Access::{ReadOnly, ReadWrite};
@@ -176,7 +176,7 @@ fn what_belongs_to_hearth_or_to_the_system_is_never_shown() {
         ("/run".to_owned(), "the system"),
         (at("podman.sock"), "a socket"),
         (at("fifo"), "neither"),
-        (at("new\nline"), "no plain text"),
+        (at("new\nline"), "not plain text"),
     ] {
         let mount = ExtraMount { host_path: path.clone(), container_path: Some("x".into()), access: Access::ReadOnly };
         match judge(&world.paths, &[mount]).pop() {

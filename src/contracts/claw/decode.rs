@@ -212,7 +212,7 @@ fn parse_line(line: &[u8]) -> Result<Fields, Unread> {
     })?;
     match Json::parse(text) {
         Ok(Json::Object(fields)) => Ok(fields),
-        Ok(_) => Err(Unread::Bad("it is no object".to_owned())),
+        Ok(_) => Err(Unread::Bad("it is not an object".to_owned())),
         Err(BadJson::Early) => Err(Unread::Torn),
         Err(bad) => Err(Unread::Bad(bad.to_string())),
     }

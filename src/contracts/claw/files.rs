@@ -276,7 +276,7 @@ pub enum Target {
 pub fn write(path: &Path, bytes: &[u8], target: Target) -> Result<(), Error> {
     let unusable = |reason: &str| Error::Unusable { path: path.to_owned(), reason: reason.to_owned() };
     let name = path.file_name().ok_or_else(|| unusable("it is a directory"))?;
-    let name = name.to_str().ok_or_else(|| unusable("its name is no text"))?;
+    let name = name.to_str().ok_or_else(|| unusable("its name is not text"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open(parent)?;
     match (dir.kind(name.as_ref())?, target) {
@@ -284,7 +284,7 @@ pub fn write(path: &Path, bytes: &[u8], target: Target) -> Result<(), Error> {
         (Kind::File, Target::New) => return Err(taken(path)),
         (Kind::Link, _) => return Err(unusable("it is a link, and links are not followed")),
         (Kind::Directory, _) => return Err(unusable("it is a directory")),
-        (Kind::Other, _) => return Err(unusable("it is no regular file")),
+        (Kind::Other, _) => return Err(unusable("it is not a regular file")),
     }
     match target {
         Target::Any => dir.write(name, bytes),

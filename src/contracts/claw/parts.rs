@@ -177,7 +177,7 @@ fn role(text: &str) -> Result<SpeakerRole, Wrong> {
         "user" => Ok(SpeakerRole::User),
         "assistant" => Ok(SpeakerRole::Assistant),
         "tool" => Ok(SpeakerRole::Tool),
-        _ => Err(format!("`{}` is no role", text.chars().take(40).collect::<String>())),
+        _ => Err(format!("`{}` is not a role", text.chars().take(40).collect::<String>())),
     }
 }
 

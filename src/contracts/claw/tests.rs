@@ -136,10 +136,10 @@ fn damage_names_its_line_and_what_can_be_read() {
     for (text, at, why, recoverable) in [
         (line("{\"type\":"), Some(3), "it ends too early", 2),
         (line("nonsense"), Some(3), "an unknown word at byte 0", 2),
-        (line("[]"), Some(3), "it is no object", 2),
+        (line("[]"), Some(3), "it is not an object", 2),
         (line("{}"), Some(3), "the record has no type", 2),
         (line(r#"{"type":"message"}"#), Some(3), "message is missing", 2),
-        (line(r#"{"type":"message","message":{"blocks":[],"role":"boss"}}"#), Some(3), "`boss` is no role", 2),
+        (line(r#"{"type":"message","message":{"blocks":[],"role":"boss"}}"#), Some(3), "`boss` is not a role", 2),
         (line(r#"{"type":"message","message":{"blocks":[]}}"#), Some(3), "role is missing", 2),
         (line(r#"{"type":"message","message":{"role":"user"}}"#), Some(3), "blocks is missing", 2),
         (line(&SAID.replace("\"text\":\"hi\",", "")), Some(3), "text is missing in a block of type text", 2),

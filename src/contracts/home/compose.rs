@@ -10,7 +10,7 @@ use super::{LOCAL, own_dir, set_aside, texts};
 
 /// The first line of the composed file; how Hearth knows its own.
 ///
-/// Source: the peer's line.
+/// NanoClaw's line, so that a file of it is known.
 const HEADER: &str = "<!-- Composed at spawn — do not edit. Edit CLAUDE.local.md for per-group content. -->";
 const COMPOSED: &str = "CLAUDE.md";
 const SHARED: &str = ".claude-shared.md";

@@ -5,7 +5,7 @@ use super::super::error::Error;
 
 /// Subagents may work in teams, `CLAUDE.md` of further directories is read, and the CLI keeps memories.
 ///
-/// Source: the peer's file, byte for byte.
+/// NanoClaw's file, byte for byte.
 const SETTINGS: &str = r#"{
   "env": {
     "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1",

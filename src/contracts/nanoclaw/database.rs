@@ -213,7 +213,7 @@ fn looks(path: &Path) -> Result<Vec<(&'static str, Option<Look>)>, Error> {
         let look = |found: Metadata| (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
         match std::fs::metadata(&path) {
             Ok(found) if found.is_file() => Ok((end, Some(look(found)))),
-            Ok(_) => Err(Error::Damaged { path, what: "it is no file".to_owned() }),
+            Ok(_) => Err(Error::Damaged { path, what: "it is not a file".to_owned() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((end, None)),
             Err(error) => Err(Error::io("look at", &path, error)),
         }

@@ -29,7 +29,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// It is no database, or a broken one.
-    #[error("{} is damaged: {what}; mend it with `sqlite3 FILE .recover`, or put an older copy in its place", path.display())]
+    #[error("{} is damaged: {what}; repair it with `sqlite3 FILE .recover`, or put an older copy in its place", path.display())]
     Damaged {
         /// The database.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum Error {
         what: String,
     },
     /// It is another program's database, or of a NanoClaw that is not known.
-    #[error("{} is no database of NanoClaw: {what}", path.display())]
+    #[error("{} is not a database of NanoClaw: {what}", path.display())]
     Foreign {
         /// The database.
         path: PathBuf,

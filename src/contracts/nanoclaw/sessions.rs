@@ -228,7 +228,7 @@ pub(super) fn time(row: &Row, column: &str) -> Option<Timestamp> {
 pub(super) fn held(row: &Row, table: &str, found: &mut Found) {
     let name = row.filled("id").unwrap_or_else(|| row.name("messaging_group_id"));
     let Ok(Value::Object(mut event)) = serde_json::from_str(&row.name("original_message")) else {
-        return found.leave(Kind::Message, name, format!("what {table} has of it is no event"));
+        return found.leave(Kind::Message, name, format!("what {table} has of it is not an event"));
     };
     let text = |event: &serde_json::Map<String, Value>, key: &str| {
         event.get(key).and_then(Value::as_str).map(str::to_owned).unwrap_or_default()

@@ -186,7 +186,7 @@ fn what_is_no_installation_is_an_error_that_names_it() {
     assert!(matches!(read(empty.path(), &wishes()), Err(Error::NotThere { .. })));
     let said = |dir: &tempfile::TempDir| read(dir.path(), &wishes()).unwrap_err().to_string();
     let other = installation("store/messages.db", "CREATE TABLE x(y)");
-    assert!(said(&other).ends_with("messages.db is no database of NanoClaw: it has no table `registered_groups`"));
+    assert!(said(&other).ends_with("messages.db is not a database of NanoClaw: it has no table `registered_groups`"));
     let older = installation("store/messages.db", "CREATE TABLE registered_groups(jid)");
     assert!(said(&older).ends_with("its table `registered_groups` has no column `folder`"));
     std::fs::write(other.path().join("store/messages.db"), "no database at all, but long enough to look at it")
@@ -194,7 +194,7 @@ fn what_is_no_installation_is_an_error_that_names_it() {
     assert!(said(&other).contains("is damaged: file is not a database"), "{}", said(&other));
     std::fs::remove_file(other.path().join("store/messages.db")).unwrap();
     std::fs::create_dir(other.path().join("store/messages.db")).unwrap();
-    assert!(said(&other).contains("it is no file"));
+    assert!(said(&other).contains("it is not a file"));
 }
 
 /// What is in the log only is read, and nothing is made or changed beside the original.

@@ -290,7 +290,7 @@ fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mu
             && id.len() <= 100
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
         if !plain {
-            found.leave(Kind::Session, folder, "what was noted is no id of a conversation");
+            found.leave(Kind::Session, folder, "what was noted is not the id of a conversation");
             continue;
         }
         let here: BTreeSet<&Address> =

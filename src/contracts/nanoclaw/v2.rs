@@ -118,7 +118,7 @@ fn chats(db: &Database, found: &mut Found) -> Result<BTreeMap<String, Address>, 
             _ => UnknownSenders::Strict,
         };
         if !matches!(policy.as_str(), "public" | "request_approval" | "strict") {
-            let why = format!("`{policy}` is no rule for strangers; they are refused");
+            let why = format!("`{policy}` is not a rule for strangers; they are refused");
             found.leave(Kind::Other, format!("of chat {name}"), why);
         }
         let chat = ChatSpec {

@@ -202,8 +202,8 @@ fn only_plain_files_with_the_name_of_a_skill_are_read() {
         found.skips.iter().map(line).collect::<Vec<_>>(),
         [
             "tessl__check-cfps: nightly budget",
-            "tessl__dir: it is no regular file",
-            "tessl__fifo: it is no regular file",
+            "tessl__dir: it is not a regular file",
+            "tessl__fifo: it is not a regular file",
             "tessl__hard: it has 2 names (hard links)",
             "tessl__huge: it has 262145 bytes, at most 262144 are read",
             "tessl__link: it is a link, and links are not followed there",

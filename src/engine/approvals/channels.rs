@@ -108,7 +108,7 @@ pub(super) fn decided(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects:
             let said = choice.option.chosen.clone();
             connect(cx, txn, (choice.id, &choice.approval), (agent, choice.by, said), effects)
         }
-        None => Ok(Err(format!("`{value}` is no answer to this."))),
+        None => Ok(Err(format!("`{value}` is not an answer to this."))),
     }
 }
 
@@ -243,7 +243,7 @@ fn decide_engage(group: bool, threaded: bool) -> Engage {
 mod tests {
     use super::*;
 
-    /// The peer takes every chat without a thread for a direct message, so that plain groups are always listened to.
+    /// NanoClaw takes every chat without a thread for a direct message, so that plain groups are always listened to.
     #[test]
     fn agents_listen_according_to_the_kind_of_chat() {
         for (group, threaded, engage) in [

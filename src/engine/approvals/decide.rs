@@ -80,7 +80,7 @@ fn decide_option(options: &[CardOption], value: &str) -> std::result::Result<Car
     exact.or_else(named).or_else(numbered).or_else(meant).cloned().ok_or_else(|| {
         let known: Vec<String> =
             options.iter().map(|option| format!("`{}` ({})", option.value, option.label)).collect();
-        format!("`{value}` is no choice; choose one of {}", known.join(", "))
+        format!("`{value}` is not a choice; choose one of {}", known.join(", "))
     })
 }
 

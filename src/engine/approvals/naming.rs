@@ -103,7 +103,7 @@ pub(super) fn is_owed_by(approval: &Approval, user: &UserId) -> bool {
 fn decide_name(text: &str) -> std::result::Result<String, String> {
     let name = one_line(text, NAME_MAX + 1);
     if name.is_empty() {
-        return Err("That is no name: reply with the name for your new agent.".to_owned());
+        return Err("That is not a name: reply with the name for your new agent.".to_owned());
     }
     if name.chars().count() > NAME_MAX || text.trim().lines().count() > 1 {
         return Err(format!("A name is one line of at most {NAME_MAX} characters: reply with a shorter one."));

@@ -92,7 +92,7 @@ pub(super) fn decided(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects:
             held::drop_all(cx, txn, (choice.id, about.chat), Reason::Rejected, effects)?;
             Ok(Ok(choice.option.chosen))
         }
-        other => Ok(Err(format!("`{other}` is no answer to this."))),
+        other => Ok(Err(format!("`{other}` is not an answer to this."))),
     }
 }
 

@@ -54,26 +54,20 @@ pub(in crate::engine) fn mute(
     let top = (agent, StatePart::Top, ForeignKey::of(&FieldName::of(MUTED)));
     let there = cx.db.state_fields.get(txn, &top)?.and_then(|row| row.value);
     if there.is_some_and(|value| value.as_str() != OBJECT) {
-        return Ok(Err("`muted_threads` of session-state.json is no object, and is left as it is".to_owned()));
+        return Ok(Err("`muted_threads` of session-state.json is not an object, and is left as it is".to_owned()));
     }
     shared(cx, txn, agent, effects, |txn, file| {
         state::ensure_top(cx, txn, (agent, file), (MUTED, OBJECT))?;
         let key = (agent, StatePart::Muted, ForeignKey::of(thread));
-        let before = cx.db.state_fields.get(txn, &key)?;
-        let mut row = match before.clone() {
-            Some(row) => row,
-            None if value.is_none() => return Ok(()),
-            None => StateField {
-                name: thread.clone(),
-                value: None,
-                known: vec![None],
-                position: merge::next(file),
-                changed: cx.now.wall,
-            },
-        };
-        (row.value, row.changed) = (value.cloned(), cx.now.wall);
-        let none = StateField { value: None, known: Vec::new(), ..row.clone() };
-        merge::put(cx, txn, (agent, StatePart::Muted), before.as_ref().unwrap_or(&none), &row)
+        let before = cx.db.state_fields.get(txn, &key)?.unwrap_or_else(|| StateField {
+            name: thread.clone(),
+            value: None,
+            known: vec![None],
+            position: merge::next(file),
+            changed: cx.now.wall,
+        });
+        let row = StateField { value: value.cloned(), changed: cx.now.wall, ..before.clone() };
+        merge::put(cx, txn, (agent, StatePart::Muted), &before, &row)
     })?;
     Ok(Ok(()))
 }

@@ -1,7 +1,7 @@
 //! A look at a session-state file: taken in, and, where the rows say something else by then, to be written.
 
-use super::merge::{self, IDS, VERSION};
-use super::render::{ARRAY, render};
+use super::merge::{self, VERSION};
+use super::render::render;
 use crate::engine::{Cx, Result};
 use crate::model::content::{BlobId, RawJson};
 use crate::model::group::{
@@ -169,11 +169,9 @@ fn take_in(
 ) -> Result<bool> {
     see(cx, txn, (agent, file), &theirs.new_ids)?;
     merge::take_in(cx, txn, (agent, file), Some(theirs))?;
-    // All of theirs are in the store by now: more in the store are such that the file lacks.
+    // All of theirs are in the store by now: more in the store are such that the file lacks. Their field is there: whoever
+    // noted an id made it, and it is never removed.
     let ours = cx.db.seen_ids_by_position.collect_prefix(txn, &agent, usize::MAX)?.len();
-    if ours > 0 {
-        ensure_top(cx, txn, (agent, file), (IDS, ARRAY))?;
-    }
     Ok(u64::try_from(ours).unwrap_or(u64::MAX) != theirs.ids)
 }
 

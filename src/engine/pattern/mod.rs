@@ -44,7 +44,7 @@ struct Kept {
 
 impl Patterns {
     /// Whether a text matches anywhere. `.` matches every text, even none. A stored pattern that does not compile (it was
-    /// valid when saved) matches nothing: the peer engages on everything then, which lets strangers in.
+    /// valid when saved) matches nothing: NanoClaw engages on everything then, which lets strangers in.
     #[must_use]
     pub fn matches(&self, pattern: &str, text: &str) -> bool {
         if pattern == "." {

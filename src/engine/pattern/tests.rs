@@ -13,7 +13,7 @@ fn patterns_search_unanchored_and_case_sensitive() {
         ("\\d{3}", "abc", false),
         ("^$", "", true),
         ("x", "", false),
-        // Decided differently on purpose: the peer engages on everything when a pattern is invalid.
+        // Decided differently on purpose: NanoClaw engages on everything when a pattern is invalid.
         ("[", "anything", false),
         ("(?i)andy", "anything", false),
     ] {
@@ -65,6 +65,7 @@ fn what_means_something_else_in_other_languages_means_what_it_means_in_javascrip
         ("^\\(\\1$", "(\u{1}", true),
         ("^(?:a)\\1$", "a\u{1}", true),
         ("^\\08\\377\\400$", "\08ÿ 0", true),
+        ("^\\0001$", "\u{0}1", true),
         ("^\\W\\D\\w\\S\\d$", "éa__1", true),
         ("^[a-b-c][1\\c_]$", "-\u{1f}", true),
         ("^[a-\\d]$", "-", true),
@@ -104,6 +105,9 @@ fn a_broken_pattern_is_refused_with_its_place_and_advice() {
         ("a{70000}", "a number in braces is above 65535 at character 2,"),
         ("x[z-a]", "a range is out of order at character 3, `z-a]`; write the smaller end first"),
         ("[😀-😂]", "a range is out of order at character 2, `😀-😂]`; characters above U+FFFF are two halves"),
+        ("[😀-a]", "a range is out of order at character 2, `😀-a]`; characters above U+FFFF are two halves"),
+        ("(?<\\xabcd>a)", "a group has no proper name, at character 1,"),
+        ("\\k(?<=b)", "look-behind is not possible, at character 3,"),
         ("a\\", "there is nothing behind the backslash at character 2, `\\`; write \\\\"),
         ("[\\", "there is nothing behind the backslash at character 2"),
         (deep.as_str(), "more than 100 groups within each other at its end; write it flatter"),

@@ -107,7 +107,7 @@ pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId
     };
     let Some(option) = decide_option(&question.options, value).cloned() else {
         let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
-        let message = format!("{value:?} is no option of {id}; possible are {}", labels.join(", "));
+        let message = format!("{value:?} is not an option of {id}; possible are {}", labels.join(", "));
         return Ok(Applied::refused("invalid", message));
     };
     if let QuestionState::Answered { .. } | QuestionState::Expired { .. } = question.state {

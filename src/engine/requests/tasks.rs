@@ -9,9 +9,9 @@ use crate::model::effect::Effect;
 use crate::model::id::{AgentId, TaskId};
 use crate::model::request::TaskRequest;
 use crate::model::session::SessionName;
-use crate::model::task::{Missed, NewTask, Overlap, Recurrence, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
+use crate::model::task::{Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
 use crate::state::Write;
-use crate::time::every::Every;
+use crate::time::every;
 use crate::time::local;
 
 /// Tasks that a list names.
@@ -81,18 +81,8 @@ fn tell(cx: &Cx<'_>, txn: &mut Write<'_>, asker: &Asker, text: &str, effects: &m
 
 fn scheduled(id: TaskId, task: &Task) -> String {
     let at = task.anchor;
-    let again = recurrence(&task.recurrence).map_or_else(String::new, |again| format!(", recurrence: {again}"));
+    let again = every::shown(&task.recurrence).map_or_else(String::new, |again| format!(", recurrence: {again}"));
     format!("Task scheduled (id: {id}, runs at: {at}{again})")
-}
-
-fn recurrence(recurrence: &Recurrence) -> Option<String> {
-    match recurrence {
-        Recurrence::Once => None,
-        Recurrence::Cron(text) => Some(text.clone()),
-        Recurrence::Every(length) => {
-            Some(Every::of(*length).map_or_else(|_| length.to_string(), |every| every.to_string()))
-        }
-    }
 }
 
 /// One line for each task that is not over, or of those in one state, by their time. Those that are over are kept for a
@@ -139,7 +129,7 @@ const fn word(task: &Task) -> &'static str {
 /// What is over has no time to come: the one at which it ended is shown.
 fn line(id: TaskId, task: &Task) -> String {
     let at = task.next.unwrap_or(task.changed);
-    let again = recurrence(&task.recurrence).map_or_else(String::new, |again| format!("recur={again} "));
+    let again = every::shown(&task.recurrence).map_or_else(String::new, |again| format!("recur={again} "));
     let prompt: String = task.prompt.chars().take(PROMPT_CHARS).collect();
     format!("- {id} [{}] at={at} {again}→ {prompt}", word(task))
 }

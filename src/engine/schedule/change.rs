@@ -1,7 +1,7 @@
 //! What people and agents do with tasks: make, change, pause, resume, end, run now.
 
 use super::slots::Series;
-use super::{end, fire, put, record, renew, zone_of};
+use super::{end, fire, kept, put, record, renew, zone_of};
 use crate::engine::{Cx, Result, remove, sessions};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, TaskId};
@@ -283,9 +283,10 @@ pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: A
     Ok(all)
 }
 
-/// Finds the next slots of an agent's tasks anew, because its people live in another zone now.
-pub(in crate::engine) fn renew_zone(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<()> {
+/// Finds the next slots of an agent's tasks anew, because its people do not live in the zone `before` any more.
+pub(in crate::engine) fn renew_zone(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, before: &Zone) -> Result<()> {
     for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
+        kept::keep(cx, txn, id, before)?;
         renew::one(cx, txn, id)?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What is left of a series when it ends or gets other times: no slot whose time had come is without a record.
 
-use super::slots::{Run, Series};
-use super::{fire, record};
+use super::slots::Run;
+use super::{fire, kept, record};
 use crate::engine::{Cx, Result};
 use crate::model::id::TaskId;
 use crate::model::task::{FireOutcome, SkipReason, Task, TaskState};
@@ -20,11 +20,10 @@ pub(super) fn cancel(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &mut
 pub(super) fn pass_over(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &Task), zone: &Zone) -> Result<()> {
     let now = cx.now.wall;
     let Some(first) = task.next.filter(|next| *next <= now) else { return Ok(()) };
-    let series = Series::of(task, zone);
+    let series = kept::series(cx, txn, (id, task), zone)?;
     let passed = fire::unused(cx, txn, id, (&series, series.passed(first, now, 1)))?;
-    for Run { first, last: until, count } in passed.before.into_iter().chain(passed.newest.into_iter().map(Run::one)) {
-        let outcome = FireOutcome::Skipped { reason: SkipReason::Missed, until, count };
-        record(cx, txn, (id, first), zone, outcome)?;
+    for run in passed.before.into_iter().chain(passed.newest.into_iter().map(Run::one)) {
+        kept::skip(cx, txn, id, (run, SkipReason::Missed), zone)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Slots whose time has come: used, skipped or queued, each with a record.
 
 use super::slots::{Passed, Run, Series};
-use super::{end, put, record, zone_of};
+use super::{end, kept, put, record, zone_of};
 use crate::engine::json::{self, Field};
 use crate::engine::messages::{self, NewMessage};
 use crate::engine::{Cx, Result, remove, sessions, wake};
@@ -41,17 +41,16 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
         end::cancel(cx, txn, (id, &mut task), &zone)?;
         return put(cx, txn, id, (Some(&before), &task));
     }
-    let series = Series::of(&task, &zone);
-    let newest = if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 };
-    let passed = series.passed(slot, cx.now.wall, newest);
+    let series = kept::series(cx, txn, (id, &task), &zone)?;
+    let passed = series.passed(slot, cx.now.wall, newest(&task));
     let last = passed.newest.last().copied().unwrap_or(slot);
     if task.running.is_none() && !has_place(cx, txn, task.agent)? {
         return Ok(()); // its time stays: it is looked at again, and nothing of the series is lost
     }
     let passed = unused(cx, txn, id, (&series, passed))?;
     let plan = decide(&task, passed, cx.now.wall);
-    for (Run { first, last: until, count }, reason) in plan.skipped {
-        record(cx, txn, (id, first), &zone, FireOutcome::Skipped { reason, until, count })?;
+    for skipped in plan.skipped {
+        kept::skip(cx, txn, id, skipped, &zone)?;
     }
     if let Some(slot) = plan.queue.filter(|slot| task.queued != Some(*slot)) {
         task.queued = Some(slot);
@@ -67,6 +66,11 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
         record(cx, txn, (id, slot), &zone, FireOutcome::Running(message))?;
     }
     put(cx, txn, id, (Some(&before), &task))
+}
+
+/// How many of the slots that passed may be used: the newest ones.
+pub(super) fn newest(task: &Task) -> usize {
+    if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 }
 }
 
 /// Whether there may be one more message for an agent.

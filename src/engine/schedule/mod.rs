@@ -12,6 +12,7 @@ use crate::time::zone::Zone;
 mod change;
 mod end;
 mod fire;
+mod kept;
 mod over;
 mod renew;
 mod slots;
@@ -42,7 +43,7 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, (before, after): (Option<&T
     cx.db.tasks.put(txn, &id, after)
 }
 
-/// Records what became of a slot.
+/// Records what became of a slot. One that has a record already came by the zone of that.
 fn record(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
@@ -51,12 +52,14 @@ fn record(
     outcome: FireOutcome,
 ) -> Result<()> {
     cx.fires.borrow_mut().push(outcome.as_str());
-    let fire = Fire { at: cx.now.wall, zone: zone.name().to_owned(), outcome };
+    let known = cx.db.fires.get(txn, &slot)?.filter(|fire| !matches!(fire.outcome, FireOutcome::Skipped { .. }));
+    let zone = known.map_or_else(|| zone.name().to_owned(), |fire| fire.zone);
+    let fire = Fire { at: cx.now.wall, zone, outcome };
     cx.db.fires.put(txn, &slot, &fire)
 }
 
 /// The zone of an agent's people: its own, the installation's, the machine's.
-pub(super) fn zone_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Zone> {
+pub(in crate::engine) fn zone_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Zone> {
     let Some(agent) = cx.db.agents.get(txn, &agent)? else { return Ok(cx.zone.clone()) };
     zone_for(cx, txn, &agent)
 }

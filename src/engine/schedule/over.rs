@@ -1,7 +1,7 @@
 //! The end of an occurrence: what became of the slot is recorded, and one that waited for it begins if there is a place for it.
 
-use super::slots::Series;
-use super::{end, fire, put, record, zone_of};
+use super::slots::Run;
+use super::{end, fire, kept, put, record, zone_of};
 use crate::engine::{Cx, Result, notice, remove};
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, TaskId};
@@ -56,20 +56,17 @@ pub(in crate::engine) fn over(
     put(cx, txn, slot.task, (Some(&before), &task))
 }
 
-/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is. If what
-/// comes after it is not what comes next, it is skipped: those after it were skipped already, or the task has other times.
+/// Makes a slot that waited the next one, because there is no place for its message: it is used when there is. If something
+/// else would come after it than what comes next, it is skipped.
 fn due_again(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (id, task): (TaskId, &mut Task),
     (at, zone): (Timestamp, &Zone),
 ) -> Result<()> {
-    if fire::next_unused(cx, txn, id, (&Series::of(task, zone), at))? != task.next {
-        let outcome = FireOutcome::Skipped { reason: SkipReason::Missed, until: at, count: Some(1) };
-        return record(cx, txn, (id, at), zone, outcome);
+    if !kept::put_before(cx, txn, (id, task), (at, zone))? {
+        return kept::skip(cx, txn, id, (Run::one(at), SkipReason::Missed), zone);
     }
-    cx.db.fires.delete(txn, &(id, at))?;
-    task.next = Some(at);
     if task.state == TaskState::Done {
         task.state = TaskState::Active;
     }

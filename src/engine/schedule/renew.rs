@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::slots::Series;
-use super::{put, zone_of};
+use super::{kept, put, zone_of};
 use crate::engine::{Cx, Result};
 use crate::model::effect::Effect;
 use crate::model::id::TaskId;
@@ -48,10 +48,13 @@ pub(in crate::engine) fn renew_some(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &
 }
 
 /// Finds the next slot of one task anew. Slots that are still to come, seen from now, are neither skipped nor waiting any
-/// more.
+/// more. What is due stays so.
 pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
     let before = cx.db.tasks.require(txn, &id)?;
     let now = cx.now.wall;
+    if let Some(due) = before.next.filter(|next| *next <= now) {
+        return kept::set_back(cx, txn, (id, due));
+    }
     let Some(Anew { anchor, first, after }) = decide(&before, now) else { return Ok(()) };
     let series = Series::new(&before.recurrence, anchor, &zone_of(cx, txn, before.agent)?);
     let used = take_back(cx, txn, id, now)?;

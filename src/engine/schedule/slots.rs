@@ -18,6 +18,15 @@ pub(super) enum Series {
     Cron(Cron, Zone),
     /// Those of a grid that begins at a time.
     Every(Every, Timestamp),
+    /// Those that were kept, and what comes after a time.
+    Kept {
+        /// Ascending.
+        slots: Vec<Timestamp>,
+        /// Nothing but those comes until then.
+        until: Timestamp,
+        /// What comes from then on.
+        then: Box<Self>,
+    },
     /// None: what is stored was checked when it was set, but another Hearth may have checked it.
     Unreadable,
 }
@@ -49,6 +58,9 @@ impl Series {
             Self::Once | Self::Unreadable => None,
             Self::Cron(cron, zone) => cron.next(at, zone),
             Self::Every(every, anchor) => every.next(at, *anchor),
+            Self::Kept { slots, until, then } => {
+                slots.iter().copied().find(|slot| *slot > at).or_else(|| then.after(at.max(*until)))
+            }
         }
     }
 

@@ -18,22 +18,13 @@ pub(super) fn create(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewSession) -> Outco
     let order: ChangeId = cx.db.allocate(txn)?;
     let (created, updated) = new.times.unwrap_or((now, now));
     let row = WorkspaceSession {
-        label,
         title: new.title,
         model: new.model,
         created,
         updated,
-        committed: now,
         order: order.number(),
-        revision: 0,
-        base: None,
-        records: 0,
-        messages: 0,
-        lineage: None,
-        compaction: None,
         source: new.source,
-        lease_epoch: 0,
-        deleted: None,
+        ..WorkspaceSession::new(label, now)
     };
     let before = rows::insert(cx, txn, workspace, row)?;
     if new.records.is_empty() {

@@ -51,14 +51,9 @@ fn share(
     let order: ChangeId = cx.db.allocate(txn)?;
     let messages = if upto == all { parent.row.messages } else { messages_upto(cx, txn, parent, upto)? };
     let row = WorkspaceSession {
-        label,
         title: parent.row.title.clone(),
         model: parent.row.model.clone(),
-        created: now,
-        updated: now,
-        committed: now,
         order: order.number(),
-        revision: 0,
         base: base(parent, upto),
         records: upto,
         messages,
@@ -68,9 +63,7 @@ fn share(
             branch: decide_branch(wanted.branch.as_deref()),
         }),
         compaction: parent.row.compaction.clone(),
-        source: None,
-        lease_epoch: 0,
-        deleted: None,
+        ..WorkspaceSession::new(label, now)
     };
     Ok(rows::insert(cx, txn, workspace, row)?)
 }

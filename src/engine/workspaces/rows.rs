@@ -317,24 +317,29 @@ fn number(count: usize) -> u64 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn so_much_is_stored_at_once_and_no_more() {
+        let most = Policy::STANDARD.rows_per_input;
+        let (given, max) = (number(most + 1), number(most));
+        let (bytes, bytes_max) = (number(RECORD_BYTES_MAX + 1), number(RECORD_BYTES_MAX));
+        for (count, size, expected) in [
+            (most, 1, Ok(())),
+            (most + 1, 1, Err(SessionRefusal::TooMany { given, max })),
+            (2, RECORD_BYTES_MAX, Ok(())),
+            (1, RECORD_BYTES_MAX + 1, Err(SessionRefusal::TooLarge { number: 1, bytes, max: bytes_max })),
+        ] {
+            let body = RecordBody::Prompt("x".repeat(size));
+            let record = SessionRecord { at: Timestamp::from_millis(0), body, extra: None };
+            assert_eq!(check(&vec![record; count], &Policy::STANDARD), expected, "{count} of {size}");
+        }
+        assert_eq!((number(0), number(7)), (0, 7));
+    }
+
     fn row() -> WorkspaceSession {
         WorkspaceSession {
-            label: SessionLabel::new("a").unwrap(),
-            title: None,
-            model: None,
-            created: Timestamp::from_millis(0),
-            updated: Timestamp::from_millis(0),
-            committed: Timestamp::from_millis(0),
-            order: 0,
-            revision: 0,
-            base: None,
             records: 7,
-            messages: 0,
-            lineage: None,
-            compaction: None,
-            source: None,
             lease_epoch: 5,
-            deleted: None,
+            ..WorkspaceSession::new(SessionLabel::new("a").unwrap(), Timestamp::from_millis(0))
         }
     }
 

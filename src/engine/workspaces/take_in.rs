@@ -208,22 +208,13 @@ fn stage(
 ) -> Outcome<Found> {
     let head = &piece.head;
     let mut row = WorkspaceSession {
-        label: head.label.clone(),
-        title: None,
         model: head.model.clone(),
         created: head.created,
         updated: head.updated,
-        committed: cx.now.wall,
-        order: 0,
         revision: revised.map_or(0, |found| found.row.revision.saturating_add(1)),
-        base: None,
-        records: 0,
-        messages: 0,
-        lineage: None,
         compaction: head.compaction.clone(),
         source: Some(head.source.clone()),
-        lease_epoch: 0,
-        deleted: None,
+        ..WorkspaceSession::new(head.label.clone(), cx.now.wall)
     };
     if let Some(intake) = intake {
         (row.records, row.messages) = (intake.records, intake.messages);

@@ -50,24 +50,9 @@ fn session(scene: &Scene, key: &str, label: &str) {
     let (fingerprint, discriminator) = crate::model::workspace::parse_key(key).unwrap();
     scene.done(|cx, txn, _| {
         let id: SessionId = cx.db.allocate(txn)?;
-        let row = Session::Workspace(Box::new(WorkspaceSession {
-            label: SessionLabel::new(label).unwrap(),
-            title: None,
-            model: None,
-            created: cx.now.wall,
-            updated: cx.now.wall,
-            committed: cx.now.wall,
-            order: 1,
-            revision: 0,
-            base: None,
-            records: 0,
-            messages: 0,
-            lineage: None,
-            compaction: None,
-            source: None,
-            lease_epoch: 0,
-            deleted: None,
-        }));
+        let row =
+            WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), cx.now.wall) };
+        let row = Session::Workspace(Box::new(row));
         cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
         cx.db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(label).unwrap()), &id)?;
         cx.db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
@@ -141,6 +126,39 @@ fn sessions_of_a_replaced_directory_are_not_attached_silently() {
     // The one before comes back.
     assert_eq!(begin(&scene, &new), KEY);
     assert_eq!(begin(&scene, &third), "ca380e5759713147~2");
+}
+
+/// What a directory looks like is taken down whenever it is seen: by that it is known elsewhere, and known who is there now.
+#[test]
+fn what_is_seen_is_taken_down() {
+    let scene = Scene::new();
+    let row = |key: &str| {
+        let begin = if key.contains('~') { key.replace('~', "/") } else { format!("{key}/0") };
+        scene.rows("workspaces").into_iter().find(|row| row.starts_with(&begin)).unwrap()
+    };
+    let related = |sight: &WorkspaceSight| {
+        let said = RefCell::new(Vec::new());
+        scene.done(|cx, txn, _| {
+            let found = relations(cx.db, txn, cx.groups_path, sight)?;
+            let alike = found.alike.into_iter().map(|(key, _)| key);
+            said.replace(found.earlier.into_iter().chain(alike).map(key_text).collect());
+            Ok(Ok(Vec::new()))
+        });
+        said.into_inner()
+    };
+    let project = WorkspaceSight { project: Some(b"/tmp".to_vec()), ..sight(A, 1) };
+    assert_eq!(begin(&scene, &WorkspaceSight { witness: None, ..sight(A, 0) }), KEY);
+    assert_eq!(begin(&scene, &project), KEY);
+    assert!(row(KEY).contains("project: Some") && row(KEY).contains("inode: 1"), "{}", row(KEY));
+    assert_eq!(begin(&scene, &sight(b"/new", 1)), "workspace_moved");
+    assert_eq!(related(&project), Vec::<String>::new(), "it is not related to itself");
+    for (inode, there, gone) in [(2, NEXT, KEY), (1, KEY, NEXT), (2, NEXT, KEY)] {
+        assert_eq!(begin(&scene, &sight(A, inode)), there);
+        assert!(row(there).contains("replaced: None"), "{}", row(there));
+        assert!(row(gone).contains("replaced: Some"), "{}", row(gone));
+        assert_eq!(related(&sight(A, inode)), [gone]);
+    }
+    assert_eq!((events(&scene, KEY), events(&scene, NEXT)), (4, 3));
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_file_that_cannot_be_had_says_why_and_the_message_comes() {
     };
     assert_eq!(fate("expired.pdf"), "expired");
     assert_eq!(fate("gone.pdf"), "its file is not kept any more");
-    assert_eq!(fate("../up"), "its name is no safe name");
+    assert_eq!(fate("../up"), "its name is not a safe name");
     assert_eq!(fate("lied.png"), "its file was changed");
     assert_eq!(fate("linked.png"), "its file cannot be used: it is a symbolic link");
     assert_eq!(names(&place.host(&format!("in/files/{SEQ}"))), ["twice"]);

@@ -48,7 +48,7 @@ fn directories_are_opened_beneath_and_without_links() {
         assert_eq!(look("link/files"), "it cannot be opened");
         assert_eq!(look("root/etc"), "it cannot be opened");
         for path in ["", ".", "..", "../outside", "/", "/etc", "out/", "out//files", "out/../../outside", "a\0b"] {
-            assert_eq!(look(path), "it is no plain path", "{path:?}");
+            assert_eq!(look(path), "it is not a plain path", "{path:?}");
         }
     }
 }
@@ -81,7 +81,7 @@ fn only_plain_files_are_opened() {
         assert_eq!(look("socket"), "it is a socket");
         assert_eq!(look(&"x".repeat(300)), "its name is invalid");
         for name in ["", ".", "..", "../secret", "directory/x", "/etc/passwd", "a\0b"] {
-            assert_eq!(look(name), "it is no plain name", "{name:?}");
+            assert_eq!(look(name), "it is not a plain name", "{name:?}");
         }
     }
     drop(socket);

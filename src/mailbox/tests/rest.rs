@@ -213,5 +213,5 @@ fn what_is_said_too_often_is_left_out() {
     assert!(names(&place.agent("out")).iter().all(|name| !name.starts_with('m')), "nothing is left of it");
     let rest = place.rest(1);
     all.extend(lines(&rest.collection.found));
-    assert!(all.iter().any(|line| line.starts_with("end")), "answers are no part of it: {all:?}");
+    assert!(all.iter().any(|line| line.starts_with("end")), "answers are not a part of it: {all:?}");
 }

@@ -264,7 +264,7 @@ fn attachments_that_are_something_else() {
         ("directory", "it is a directory, not a file"),
         ("huge", "it has 67108865 bytes, at most 67108864 are read"),
         ("absent", "it is not there"),
-        ("../../../../../outside/secret.json", "it is no safe name"),
+        ("../../../../../outside/secret.json", "it is not a safe name"),
     ] {
         place.write("out/a.json", said_with("a", 1, 5, json!({ "files": [name] })));
         let found = place.found();

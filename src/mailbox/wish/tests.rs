@@ -171,7 +171,7 @@ fn edits_and_reactions_name_a_number() {
     assert_eq!(wish_of(OutKind::Chat, json!({"operation": "edit", "text": "hi"})), (Wish::Say, "hi".into()));
 }
 
-/// Rows of the peer's table of cards, for channels that show text only: nothing that is on a card is lost.
+/// NanoClaw's cards, on channels that show text only: nothing that is on a card is lost.
 #[test]
 fn cards_have_a_text() {
     let of = |content| wish_of(OutKind::ChatSdk, content);

@@ -14,6 +14,8 @@ use podman_api::opts::{
     ContainerDeleteOpts, ContainerListFilter, ContainerListOpts, ContainerLogsOpts, ContainerStopOpts, EventsOpts,
     ImageListOpts,
 };
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::Unusable;
 use super::build::{AGENT, INSTALL as AGENT_INSTALL};
@@ -92,6 +94,44 @@ pub(super) struct Facts {
     pub(super) limits: Vec<String>,
     /// File of the seccomp profile that containers get unless they are given another one.
     pub(super) profile: Option<PathBuf>,
+}
+
+/// Where containers are asked for, without the crate.
+const CONTAINERS: &str = "http://podman/v4.3.1/libpod/containers";
+
+/// What is read of a container that was made.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Made {
+    id: Option<String>,
+}
+
+/// What is read of a refusal.
+#[derive(Default, Deserialize)]
+struct Refusal {
+    message: Option<String>,
+}
+
+/// What is read of a container that is there.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Seen {
+    state: SeenState,
+    config: SeenConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SeenState {
+    status: Option<String>,
+    exit_code: Option<i32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SeenConfig {
+    labels: Option<HashMap<String, String>>,
+    env: Option<Vec<String>>,
 }
 
 impl Facts {
@@ -178,20 +218,26 @@ impl Api {
 
     /// Makes a container and gives its id. Posted by ourselves: the crate cannot say `no_new_privileges`.
     pub(super) async fn create(&self, body: &serde_json::Value) -> Result<String, Fault> {
-        let request = self.http.post("http://podman/v4.3.1/libpod/containers/create").timeout(DEED);
+        let request = self.http.post(format!("{CONTAINERS}/create")).timeout(DEED);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
+        let made: Made = self.ask(request).await?;
+        made.id.ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
+    }
+
+    /// Asks without the crate.
+    async fn ask<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Fault> {
         let unanswered = |error: reqwest::Error| Fault::Unanswered(chain(&error));
         let heard = async {
             let response = request.send().await.map_err(unanswered)?;
             let status = response.status();
             let body = response.bytes().await.map_err(unanswered)?;
-            let answer: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-            let text = |name: &str| answer.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
             if !status.is_success() {
-                let message = text("message").unwrap_or_else(|| status.to_string());
+                let Refusal { message } = serde_json::from_slice(&body).unwrap_or_default();
+                let message = message.unwrap_or_else(|| status.to_string());
                 return Err(Fault::Refused { status: status.as_u16(), message });
             }
-            text("Id").ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
+            serde_json::from_slice(&body)
+                .map_err(|error| Fault::Unanswered(format!("what it says cannot be read: {error}")))
         };
         self.note(heard.await)
     }
@@ -214,17 +260,17 @@ impl Api {
         }
     }
 
-    /// What it is doing; none if there is no such container.
+    /// What it is doing; none if there is no such container. Asked by ourselves: the crate reads all of some hundred fields,
+    /// and nothing if a Podman of another version writes one of them otherwise.
     pub(super) async fn look(&self, id: &str) -> Result<Option<Look>, Fault> {
-        let seen = match self.call(QUESTION, self.podman.containers().get(id).inspect()).await {
-            Ok(seen) => seen,
-            Err(fault) if fault.is_missing() => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
-        let (status, code) = seen.state.map_or((None, None), |state| (state.status, state.exit_code));
-        let (labels, variables) = seen.config.map_or((None, None), |config| (config.labels, config.env));
-        let secrets = secrets(&labels.unwrap_or_default(), &variables.unwrap_or_default());
-        Ok(Some(Look { life: life(status.as_deref(), code), secrets }))
+        let Seen { state, config } =
+            match self.ask(self.http.get(format!("{CONTAINERS}/{id}/json")).timeout(QUESTION)).await {
+                Ok(seen) => seen,
+                Err(fault) if fault.is_missing() => return Ok(None),
+                Err(fault) => return Err(fault),
+            };
+        let secrets = secrets(&config.labels.unwrap_or_default(), &config.env.unwrap_or_default());
+        Ok(Some(Look { life: life(state.status.as_deref(), state.exit_code), secrets }))
     }
 
     /// The last it wrote to its standard error, without the secrets. What cannot be read, also the second time, is missing.

@@ -86,7 +86,7 @@ fn tightened(mut rule: Value) -> Result<Vec<Value>, String> {
         _ => return Err("a rule of it names no call".to_owned()),
     };
     let allows = rule.get("action").and_then(Value::as_str).ok_or("a rule of it has no action")? == ALLOW;
-    let fields = rule.as_object_mut().ok_or("a rule of it is no object")?;
+    let fields = rule.as_object_mut().ok_or("a rule of it is not an object")?;
     fields.remove("name");
     let mut kept = Vec::new();
     if allows && names.iter().any(|name| name == CLONE) {

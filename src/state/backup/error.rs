@@ -32,7 +32,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The directory is none of a backup.
-    #[error("{path} is no backup of Hearth: {reason}")]
+    #[error("{path} is not a backup of Hearth: {reason}")]
     NotABackup {
         /// Where.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// The copy does not agree with itself, nor does what it is a copy of.
     #[error(
-        "nothing was done, because {path} does not agree with itself: {count} violations, the first: {first}; `hearth check` shows those of a store; `hearth backup` and `hearth restore` take --unsound"
+        "nothing was done, because {path} is inconsistent: {count} violations, the first: {first}; `hearth check` shows those of a store; `hearth backup` and `hearth restore` take --unsound"
     )]
     Unsound {
         /// The copy.
@@ -74,7 +74,7 @@ pub enum Error {
         first: String,
     },
     /// There is a store, and nobody said that it is to be replaced.
-    #[error("{path} has a store already: say --replace to move it aside, or name another directory with --into")]
+    #[error("{path} has a store already: use --replace to move it aside, or another directory with --into")]
     StoreExists {
         /// The data directory.
         path: PathBuf,

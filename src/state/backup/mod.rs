@@ -9,13 +9,10 @@
 use std::path::{Path, PathBuf};
 
 use super::error as state;
-use super::key::KeyPart;
 use super::meta::Meta;
 use super::schema::Tables;
 use super::store::Reader;
-use super::table::{Index, Table};
-use super::tables::{About, Visitor};
-use super::{Read, check, envelope::Record, migrate};
+use super::{Read, check, migrate};
 use crate::crash;
 use crate::model::Timestamp;
 
@@ -210,26 +207,5 @@ pub(super) fn prove(reader: &Reader, proof: Proof, path: &Path) -> Result<(Meta,
 
 /// Rows of all tables.
 pub(super) fn count(db: &Tables, txn: &Read<'_>) -> state::Result<u64> {
-    let mut rows = Rows { txn, count: 0 };
-    db.visit(&mut rows)?;
-    Ok(rows.count)
-}
-
-struct Rows<'a, 't> {
-    txn: &'a Read<'t>,
-    count: u64,
-}
-
-impl Visitor for Rows<'_, '_> {
-    type Error = state::Error;
-
-    fn table<K: KeyPart, V: Record>(&mut self, _: &About, table: &Table<K, V>) -> state::Result<()> {
-        self.count = self.count.saturating_add(table.len(self.txn)?);
-        Ok(())
-    }
-
-    fn index<K: KeyPart, V: KeyPart>(&mut self, _: &About, index: &Index<K, V>) -> state::Result<()> {
-        self.count = self.count.saturating_add(index.len(self.txn)?);
-        Ok(())
-    }
+    db.all().try_fold(0_u64, |count, (_, rows)| Ok(count.saturating_add(rows.bytes().len(txn)?)))
 }

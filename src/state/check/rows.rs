@@ -4,53 +4,31 @@ use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
     SkipId, TaskId,
 };
-use crate::state::envelope::Record;
 use crate::state::key::KeyPart;
-use crate::state::table::{Codec, Index, Rows, Table};
-use crate::state::tables::{About, Visitor};
+use crate::state::table::{Codec, Rows};
 use crate::state::{Error, Result, Text};
 
 use super::{Check, readable};
 
 /// Every row of every table has a key of its kind and a value that decodes.
 pub(super) fn every_row_is_readable(check: &mut Check<'_, '_>) -> Result<()> {
-    let db = *check.db;
-    db.visit(&mut Readable { check })
-}
-
-struct Readable<'c, 'a, 't> {
-    check: &'c mut Check<'a, 't>,
-}
-
-impl Readable<'_, '_, '_> {
-    fn read<K: KeyPart, V, C: Codec<V>>(&mut self, rows: &Rows<K, V, C>) -> Result<()> {
-        for row in rows.iter(self.check.txn)? {
-            match row {
-                Ok(_) => {}
+    for (_, rows) in check.db.all() {
+        for row in rows.bytes().all(check.txn)? {
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            match rows.read(key, value) {
+                Ok(()) => {}
                 Err(Error::Damaged { table, key, reason }) => {
-                    self.check.report_text(table, key, format!("unreadable: {reason}"));
+                    check.report_text(table, key, format!("unreadable: {reason}"));
                 }
                 Err(Error::TooNew { table, key, found, known }) => {
                     let what = format!("written by a newer Hearth: version {found}, known are up to {known}");
-                    self.check.report_text(table, key, what);
+                    check.report_text(table, key, what);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
-}
-
-impl Visitor for Readable<'_, '_, '_> {
-    type Error = Error;
-
-    fn table<K: KeyPart, V: Record>(&mut self, _: &About, table: &Table<K, V>) -> Result<()> {
-        self.read(table)
-    }
-
-    fn index<K: KeyPart, V: KeyPart>(&mut self, _: &About, index: &Index<K, V>) -> Result<()> {
-        self.read(index)
-    }
+    Ok(())
 }
 
 /// A counter that lags behind its table would give out an id that is taken.

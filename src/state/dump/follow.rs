@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 
-use super::{Line, Options, Show, Shown, Tour, each_row, put};
+use super::{Line, Options, Row, name, put};
+use crate::state::bytes::hex;
 use crate::state::error::{Error, Result};
-use crate::state::key::KeyPart;
 use crate::state::schema::Tables;
 use crate::state::store::Reader;
-use crate::state::table::{Codec, Rows, hex};
 use crate::state::tables::About;
+use crate::state::untyped::{Untyped, each_slice};
 
 /// Digest of a row's value, by the bytes of its key.
 type Held = BTreeMap<Vec<u8>, u64>;
@@ -68,7 +68,9 @@ impl<'a> Follow<'a> {
             out,
             changes: Changes::default(),
         };
-        tables.visit(&mut Tour(&mut look))?;
+        for (about, rows) in tables.all().filter(|(about, _)| self.options.names(about)) {
+            look.table(about, rows)?;
+        }
         let changes = look.changes;
         self.last = Some(last); // as it was before the look: what came during it is looked at again
         Ok(changes)
@@ -90,43 +92,32 @@ const ADDED: What = ("added", '+');
 const CHANGED: What = ("changed", '~');
 const REMOVED: What = ("removed", '-');
 
-impl Show for Look<'_> {
-    fn options(&self) -> &Options {
-        self.options
-    }
-
-    fn rows<K: KeyPart, V, C: Codec<V>>(
-        &mut self,
-        about: &About,
-        rows: &Rows<K, V, C>,
-        show: impl Fn(K, V) -> Shown,
-    ) -> Result<()> {
+impl Look<'_> {
+    fn table(&mut self, about: &'static About, rows: &dyn Untyped) -> Result<()> {
         let mut before = self.held.remove(about.name).unwrap_or_default();
         let mut now = Held::new();
-        each_row(self.reader, rows, |(key, value)| {
-            let digest = digest(&value);
-            match before.remove(&key) {
-                Some(old) if old == digest => {}
-                old => {
-                    let what = if old.is_some() { CHANGED } else { ADDED };
-                    let row = rows.decode(&key, &value).map(|(key, value)| show(key, value));
-                    self.row(about, what, &key, row)?;
+        each_slice(self.reader, rows.bytes(), &mut |slice| {
+            for (key, value) in slice {
+                let digest = digest(&value);
+                match before.remove(&key) {
+                    Some(old) if old == digest => {}
+                    old => {
+                        let what = if old.is_some() { CHANGED } else { ADDED };
+                        self.row(about, what, &key, self.options.show(rows, &key, &value))?;
+                    }
                 }
+                now.insert(key, digest);
             }
-            now.insert(key, digest);
-            Ok(())
+            Ok::<_, Error>(())
         })?;
         for key in before.into_keys() {
-            let parts = K::from_bytes(&key).map_or_else(|_| vec![hex(&key)], |key| super::parts(&key));
-            self.removed(about, &parts)?;
+            self.removed(about, &rows.key(&key).unwrap_or_else(|_| vec![hex(&key)]))?;
         }
         self.held.insert(about.name, now);
         Ok(())
     }
-}
 
-impl Look<'_> {
-    fn row(&mut self, about: &About, (word, sign): What, key: &[u8], row: Result<Shown>) -> Result<()> {
+    fn row(&mut self, about: &About, (word, sign): What, key: &[u8], row: Result<Row>) -> Result<()> {
         if self.out.is_none() {
             return Ok(());
         }
@@ -134,9 +125,8 @@ impl Look<'_> {
         let table = about.name;
         match row {
             Ok(row) => {
-                let text = format!("{sign} {table} {}: {}", row.name, row.text);
-                let json = Line { table, change: Some(word), key: &row.key, value: Some(&row.json), unreadable: None };
-                self.line(text.trim_end_matches([':', ' ']), &json)
+                let json = Line { table, change: Some(word), key: &row.key, value: row.json(), unreadable: None };
+                self.line(&format!("{sign} {table} {}", row.text()), &json)
             }
             Err(error) => {
                 self.changes.unreadable += 1;
@@ -150,9 +140,8 @@ impl Look<'_> {
     fn removed(&mut self, about: &About, key: &[String]) -> Result<()> {
         let ((word, sign), table) = (REMOVED, about.name);
         self.changes.rows += 1;
-        let name = if key.is_empty() { "()".to_owned() } else { key.join("/") };
         let json = Line { table, change: Some(word), key, value: None, unreadable: None };
-        self.line(&format!("{sign} {table} {name}"), &json)
+        self.line(&format!("{sign} {table} {}", name(key)), &json)
     }
 
     fn line(&mut self, text: &str, json: &Line<'_>) -> Result<()> {

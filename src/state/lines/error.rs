@@ -44,9 +44,7 @@ pub enum Error {
         lines: u64,
     },
     /// What was taken in does not agree with itself.
-    #[error(
-        "what was read does not agree with itself, so nothing was imported: {count} violations, the first: {first}"
-    )]
+    #[error("what was read is inconsistent, so nothing was imported: {count} violations, the first: {first}")]
     Unsound {
         /// How many.
         count: usize,

@@ -8,11 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, First, Last, Result, Row, VERSION, from_hex, unseal};
 use crate::state::backup::{self, Progress, Step, Target, put_in_place};
-use crate::state::envelope::Record;
-use crate::state::key::KeyPart;
 use crate::state::store::Draft;
-use crate::state::table::{Codec, Index, Plain, Rows, Table};
-use crate::state::tables::{About, Visitor};
+use crate::state::untyped::{Foreign, NotTaken, Untyped};
 use crate::state::{Error as StateError, Write, check, migrate};
 
 /// Rows and bytes of one transaction.
@@ -126,7 +123,7 @@ fn take_in(draft: &Draft, lines: &mut Lines<'_>, progress: &dyn Progress) -> Res
             end(lines, &object, rows, &counts)?;
             return Ok(rows);
         }
-        let row: Row = serde_json::from_str(&object).map_err(|e| lines.bad(format!("it is no row: {e}")))?;
+        let row: Row = serde_json::from_str(&object).map_err(|e| lines.bad(format!("it is not a row: {e}")))?;
         *counts.entry(row.table.clone()).or_insert(0_u64) += 1;
         batch.push((lines.line, row));
         rows = rows.saturating_add(1);
@@ -136,7 +133,7 @@ fn take_in(draft: &Draft, lines: &mut Lines<'_>, progress: &dyn Progress) -> Res
 
 fn begin(lines: &Lines<'_>, first: &str) -> Result<()> {
     let First { hearth_export, format, hearth } =
-        serde_json::from_str(first).map_err(|e| lines.bad(format!("this is no export of a store: {e}")))?;
+        serde_json::from_str(first).map_err(|e| lines.bad(format!("this is not an export of a store: {e}")))?;
     if hearth_export > VERSION || format > migrate::FORMAT {
         return Err(lines.bad(format!("the export was made by a newer Hearth ({hearth}): install that one")));
     }
@@ -149,7 +146,7 @@ fn begin(lines: &Lines<'_>, first: &str) -> Result<()> {
 }
 
 fn end(lines: &mut Lines<'_>, object: &str, rows: u64, counts: &BTreeMap<String, u64>) -> Result<()> {
-    let last: Last = serde_json::from_str(object).map_err(|e| lines.bad(format!("it is no last line: {e}")))?;
+    let last: Last = serde_json::from_str(object).map_err(|e| lines.bad(format!("it is not a last line: {e}")))?;
     let stated = last.tables.iter().filter(|(_, rows)| **rows > 0);
     if last.rows != rows || !stated.eq(counts.iter()) {
         return Err(lines.bad(format!("it states {} rows, there were {rows}: lines are missing or doubled", last.rows)));
@@ -167,14 +164,29 @@ fn end(lines: &mut Lines<'_>, object: &str, rows: u64, counts: &BTreeMap<String,
 fn put(draft: &Draft, rows: &[(u64, Row)]) -> Result<()> {
     draft.write(|db, txn| {
         for (line, row) in rows {
-            let mut put = Put { txn, row, found: false };
-            db.visit(&mut put).map_err(|bad| bad.at(*line))?;
-            if !put.found {
+            let Some((_, table)) = db.all().find(|(about, _)| about.name == row.table) else {
                 let reason = format!("there is no table `{}`: a newer Hearth made it, or nobody did", row.table);
                 return Err(Error::Line { line: *line, reason });
-            }
+            };
+            put_row(txn, table, row).map_err(|bad| bad.at(*line))?;
         }
         Ok(())
+    })
+}
+
+fn put_row(txn: &mut Write<'_>, table: &dyn Untyped, row: &Row) -> Result<(), Bad> {
+    if let Some((_, known)) = table.record() {
+        takes(row.version, known)?;
+    }
+    let name = &row.table;
+    let key = from_hex(&row.key_bytes).ok_or_else(|| Bad::Row("its key is not hex".to_owned()))?;
+    let bytes = row.value_bytes.as_deref().and_then(from_hex);
+    let value = Foreign { json: row.value.get(), bytes: bytes.as_deref() };
+    table.take_in(txn, &key, value).map_err(|why| match why {
+        NotTaken::Key(why) => Bad::Row(format!("its key is none of {name}: {why}")),
+        NotTaken::Value(Some(why)) => Bad::Row(format!("its value is none of {name}: {why}")),
+        NotTaken::Value(None) => Bad::Row(format!("its value is none of {name}")),
+        NotTaken::Store(error) => Bad::Store(error),
     })
 }
 
@@ -192,17 +204,6 @@ fn takes(found: Option<u16>, known: u16) -> Result<(), Bad> {
     }
 }
 
-fn is_none_of(about: &About, why: &serde_json::Error) -> Bad {
-    Bad::Row(format!("its value is none of {}: {why}", about.name))
-}
-
-/// Puts one row into the table it names.
-struct Put<'a, 't> {
-    txn: &'a mut Write<'t>,
-    row: &'a Row,
-    found: bool,
-}
-
 enum Bad {
     Row(String),
     Store(StateError),
@@ -215,37 +216,5 @@ impl Bad {
             Self::Store(error @ (StateError::Full { .. } | StateError::Lmdb { .. })) => error.into(),
             Self::Store(error) => Error::Line { line, reason: error.to_string() },
         }
-    }
-}
-
-impl Put<'_, '_> {
-    fn put<K: KeyPart, V, C: Codec<V>>(&mut self, rows: &Rows<K, V, C>, value: &V) -> Result<(), Bad> {
-        self.found = true;
-        let bytes = from_hex(&self.row.key_bytes).ok_or_else(|| Bad::Row("its key is no hex".to_owned()))?;
-        let key = K::from_bytes(&bytes).map_err(|e| Bad::Row(format!("its key is none of {}: {e}", rows.name())))?;
-        rows.insert(self.txn, &key, value).map_err(Bad::Store)
-    }
-}
-
-impl Visitor for Put<'_, '_> {
-    type Error = Bad;
-
-    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<(), Bad> {
-        if about.name != self.row.table {
-            return Ok(());
-        }
-        takes(self.row.version, V::VERSION)?;
-        let value = serde_json::from_str(self.row.value.get()).map_err(|e| is_none_of(about, &e))?;
-        self.put(table, &value)
-    }
-
-    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<(), Bad> {
-        if about.name != self.row.table {
-            return Ok(());
-        }
-        let none = || Bad::Row(format!("its value is none of {}", about.name));
-        let bytes = self.row.value_bytes.as_deref().and_then(from_hex).ok_or_else(none)?;
-        let value: V = <Plain as Codec<V>>::decode(&bytes).map_err(|_| none())?;
-        self.put(index, &value)
     }
 }

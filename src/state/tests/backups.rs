@@ -104,7 +104,7 @@ fn a_store_is_replaced_only_when_asked_and_never_under_a_daemon() {
     assert!(compact(dir.path(), &Unwatched).unwrap_err().to_string().contains("in use by process"));
     drop(store);
     let message = restore(&back(&made.path, dir.path()), &Unwatched).unwrap_err().to_string();
-    assert!(message.contains("say --replace to move it aside"), "{message}");
+    assert!(message.contains("use --replace to move it aside"), "{message}");
     assert_eq!(names(dir.path()), ["backups", "hearth.lock", "store"]);
 }
 

@@ -3,46 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::state::envelope::Record;
-use crate::state::key::KeyPart;
-use crate::state::table::{ByteRow, Codec, Index, Rows, Table, hex};
-use crate::state::tables::{About, Visitor};
+use crate::state::bytes::hex;
 use crate::state::tests::{samples, store};
-use crate::state::{Error, Read, Result, Tables};
-
-struct Bytes<'a, 't> {
-    txn: &'a Read<'t>,
-    text: String,
-    empty: Vec<&'static str>,
-}
-
-impl Bytes<'_, '_> {
-    fn rows<K: KeyPart, V, C: Codec<V>>(&mut self, about: &About, rows: &Rows<K, V, C>, what: &str) -> Result<()> {
-        let slice: Vec<ByteRow> = rows.slice(self.txn, None, usize::MAX, usize::MAX)?;
-        if slice.is_empty() {
-            self.empty.push(about.name);
-        }
-        writeln!(self.text, "{} ({what})", about.name).unwrap();
-        for (key, value) in slice {
-            writeln!(self.text, "  {} = {}", hex(&key), hex(&value)).unwrap();
-            let (typed, _) = rows.decode(&key, &value)?;
-            assert_eq!(typed.to_bytes(), key);
-        }
-        Ok(())
-    }
-}
-
-impl Visitor for Bytes<'_, '_> {
-    type Error = Error;
-
-    fn table<K: KeyPart, V: Record>(&mut self, about: &About, table: &Table<K, V>) -> Result<()> {
-        self.rows(about, table, &format!("{} version {}", V::NAME, V::VERSION))
-    }
-
-    fn index<K: KeyPart, V: KeyPart>(&mut self, about: &About, index: &Index<K, V>) -> Result<()> {
-        self.rows(about, index, "index")
-    }
-}
+use crate::state::{Error, Tables};
 
 #[test]
 fn every_byte_of_a_small_world() {
@@ -50,9 +13,20 @@ fn every_byte_of_a_small_world() {
     store.write(samples::fill).unwrap();
     let (text, empty) = store
         .read(|db, txn| {
-            let mut bytes = Bytes { txn, text: String::new(), empty: Vec::new() };
-            db.visit(&mut bytes)?;
-            Ok::<_, Error>((bytes.text, bytes.empty))
+            let (mut text, mut empty) = (String::new(), Vec::new());
+            for (about, rows) in db.all() {
+                let what = rows.record().map(|(name, version)| format!("{name} version {version}"));
+                writeln!(text, "{} ({})", about.name, what.unwrap_or_else(|| "index".to_owned())).unwrap();
+                let slice = rows.bytes().slice(txn, None, (usize::MAX, usize::MAX))?;
+                if slice.is_empty() {
+                    empty.push(about.name);
+                }
+                for (key, value) in slice {
+                    writeln!(text, "  {} = {}", hex(&key), hex(&value)).unwrap();
+                    assert_eq!(Tables::rewrite_key(about.name, &key).unwrap().unwrap().0, key);
+                }
+            }
+            Ok::<_, Error>((text, empty))
         })
         .unwrap();
     assert!(empty.is_empty(), "the small world has no rows in {empty:?}");

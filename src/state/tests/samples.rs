@@ -245,18 +245,13 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.sessions_by_agent.put(txn, &(AGENT, SESSION), &())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
-        launched: Awake::new(1, 100),
-        started: at(5),
-        adopted: None,
         beat: Awake::new(1, 900),
         progress: Awake::new(1, 800),
         tool: Some(ToolUse { name: "Bash".to_owned(), timeout: Some(Millis::minutes(2)) }),
-        tool_since: None,
         stopped_for,
         claimed: true,
-        outdated: None,
-        digest: SpecDigest::new(0),
         stderr_tail: "warning: unused".to_owned(),
+        ..Incarnation::new(Awake::new(1, 100), at(5), SpecDigest::new(0))
     };
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
     db.incarnations.put(txn, &(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;

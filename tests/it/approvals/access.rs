@@ -65,14 +65,14 @@ fn access_goes_by_role_and_membership() {
     }
 }
 
-/// P8: an owner of one agent cannot be written down.
+/// An owner of one agent cannot be written down.
 #[test]
 fn nobody_owns_one_agent() {
     let toml = "schema = 1\n[[agents]]\nfolder = \"ag-1\"\n[[users]]\nid = \"t:1\"\nroles = [\"owner:ag-1\"]\n";
     assert!(file::parse("hearth.toml", toml).is_err());
 }
 
-/// P9: as soon as there is an owner, somebody is asked.
+/// As soon as there is an owner, somebody is asked.
 #[test]
 fn the_first_owner_is_asked_from_then_on() {
     let mut ground = Ground::of(&GROUP.replace("roles = [\"owner\"]", ""));

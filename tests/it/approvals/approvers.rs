@@ -87,7 +87,7 @@ fn approvers_are_picked_by_role_and_origin() {
 
 #[test]
 fn direct_messages_are_where_the_channel_says() {
-    // D1, D2: a channel that opens nothing: the person's id is the chat; a chat row is made, strict and no group.
+    // A channel that opens nothing: the person's id is the chat; a chat row is made, strict and no group.
     let mut ground = Ground::of(&people(&[("telegram:6037840640", OWNER)]));
     ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
     assert_eq!(ground.card_places(), ["telegram/6037840640"]);
@@ -99,7 +99,7 @@ fn direct_messages_are_where_the_channel_says() {
     let name = ground.world.read(|db, txn| Ok(db.chats.last(txn, ..)?.unwrap().1.name));
     assert_eq!(name.as_deref(), Some("Olga"), "a chat with somebody is called like them");
 
-    // D3: a channel that opens direct messages is asked once; the second card goes there at once.
+    // A channel that opens direct messages is asked once; the second card goes there at once.
     let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
     ground.world.outside.direct =
         Box::new(|user| Some(Ok(ForeignId::new("chat", format!("dm-channel-{}", user.handle())).unwrap())));
@@ -109,7 +109,7 @@ fn direct_messages_are_where_the_channel_says() {
     assert_eq!(ground.world.outside.opened.len(), 1);
     assert_eq!(ground.count("direct_messages"), 1);
 
-    // D9: the chat of a known direct message is removed: it is opened anew.
+    // The chat of a known direct message is removed: it is opened anew.
     let remove = Change::RemoveChat(
         hearth::model::ChannelName::new("discord").unwrap(),
         ForeignId::new("chat", "dm-channel-user-1").unwrap(),
@@ -118,12 +118,12 @@ fn direct_messages_are_where_the_channel_says() {
     ground.says_in(("telegram", "c1", None), ("s3", "hi"), "");
     assert_eq!((ground.cards().len(), ground.world.outside.opened.len()), (3, 2));
 
-    // D4: no such channel. D8 has no case here: an identity always has a channel.
+    // No such channel.
     let mut ground = Ground::of(&people(&[("matrix:1", OWNER)]));
     ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
     assert_eq!((ground.cards().len(), ground.approvals().len()), (0, 0));
 
-    // D7, decided differently: a colon in an id is part of the id, never another channel's name.
+    // Unlike in NanoClaw: a colon in an id is part of the id, never another channel's name.
     let mut ground = Ground::of(&people(&[("telegram:29:abc", OWNER)]));
     ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
     assert_eq!(ground.card_places(), ["telegram/29:abc"]);
@@ -131,7 +131,7 @@ fn direct_messages_are_where_the_channel_says() {
 
 #[test]
 fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
-    // D5: nothing is remembered, and it is tried again.
+    // Nothing is remembered, and it is tried again.
     let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
     ground.world.outside.direct = Box::new(|_| Some(Err("503".into())));
     ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");

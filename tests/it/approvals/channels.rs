@@ -36,7 +36,7 @@ fn wirings(ground: &Ground) -> Vec<Wiring> {
     ground.world.read(|db, txn| db.wirings.iter(txn)?.map(|row| row.map(|(_, wiring)| wiring)).collect())
 }
 
-/// K1, K2, K4, K5, K18: what is asked, and how the agent listens afterwards.
+/// What is asked, and how the agent listens afterwards.
 #[test]
 fn the_wiring_follows_the_kind_of_chat() {
     for (case, place, more, engage) in [
@@ -95,7 +95,7 @@ fn the_card_says_who_is_trying_where() {
     }
 }
 
-/// K3, decided differently: one card, and the newest message takes the place of the one before, which is recorded.
+/// Unlike in NanoClaw: one card, and the newest message takes the place of the one before, which is recorded.
 #[test]
 fn the_newest_message_waits() {
     let mut ground = Ground::of(BARE);
@@ -112,7 +112,7 @@ fn the_newest_message_waits() {
     assert_eq!(ground.heard(), ["three"]);
 }
 
-/// K6, decided differently: "ignore" is forgotten; a card at most once an hour. Only `hearth chats deny` is for good.
+/// Unlike in NanoClaw: "ignore" is forgotten; a card at most once an hour. Only `hearth chats deny` is for good.
 #[test]
 fn ignoring_is_no_denial() {
     let mut ground = Ground::of(BARE);
@@ -135,7 +135,7 @@ fn ignoring_is_no_denial() {
     assert_eq!(ground.says_in(NEW, ("caller", "five"), IN_GROUP).outcome, Outcome::Held);
 }
 
-/// K8, K9, and the seed's failure cases: a recorded drop and no row.
+/// A recorded drop and no row.
 #[test]
 fn where_nobody_can_be_asked() {
     let unreachable = BARE.replace("telegram:owner", "matrix:owner");
@@ -188,7 +188,7 @@ fn an_owners_word_wires_silently_where_there_is_one_agent() {
     assert_eq!((ground.states(), ground.cards().len()), (vec!["superseded", "pending"], 2));
 }
 
-/// K10, K11, decided differently: one button per agent on the one card. More than fit are said.
+/// Unlike in NanoClaw: one button per agent on the one card. More than fit are said.
 #[test]
 fn every_agent_has_a_button() {
     let mut ground = Ground::of(TWO);
@@ -218,7 +218,7 @@ fn every_agent_has_a_button() {
     );
 }
 
-/// K7: only owners and global administrators decide about chats.
+/// Only owners and global administrators decide about chats.
 #[test]
 fn only_who_rules_everything_decides_about_chats() {
     for (who, may) in [("telegram:owner", true), ("telegram:andys", false), ("telegram:caller", false)] {
@@ -229,7 +229,7 @@ fn only_who_rules_everything_decides_about_chats() {
     }
 }
 
-/// K16, K17 and what else may be gone by the time of the decision.
+/// What may be gone by the time of the decision.
 #[test]
 fn what_is_gone_is_not_wired() {
     let net = || ChannelName::new("telegram").unwrap();
@@ -246,7 +246,6 @@ fn what_is_gone_is_not_wired() {
     ground.world.configure(vec![Change::RemoveChat(net(), chat())]).unwrap();
     ground.world.settle();
     assert_eq!(ground.states(), ["superseded", "superseded"]);
-    // K17.
     ground.says_in(NEW, ("caller", "hi"), MENTION);
     let id = ground.approvals().last().unwrap().0;
     let reply = ground.decides(id, "allow").reply;
@@ -267,7 +266,7 @@ fn a_wiring_made_by_command_answers_the_question() {
     assert!(ground.edits()[0].ends_with("\n\n🚫 Not needed any more: an agent listens there by now"));
 }
 
-/// K12, K13, K14, K15: a new agent, by name.
+/// A new agent, by name.
 #[test]
 fn a_new_agent_is_named_by_whoever_chose_it() {
     let taken = "[[agents]]\nfolder = \"research-bot\"\n";
@@ -278,12 +277,12 @@ fn a_new_agent_is_named_by_whoever_chose_it() {
         assert_eq!(ground.presses("telegram:owner", create), (true, "🆕 Connecting a new agent…".to_owned()));
         assert_eq!(ground.states(), ["naming"]);
         assert_eq!(ground.shown().last().unwrap().2, "Reply with the name for your new agent:");
-        // K14: elsewhere, and from others, it is a message like any other.
+        // Elsewhere, and from others, it is a message like any other.
         let elsewhere = ground.says_in(("telegram", "other", None), ("owner", "Elsewhere Bot"), IN_GROUP);
         assert_ne!(elsewhere.outcome, Outcome::Consumed);
         let other = ground.says_in(("telegram", "owner", None), ("intruder", "Evil Bot"), MENTION);
         assert_ne!(other.outcome, Outcome::Consumed);
-        // K15, decided differently: what is no name is asked for again.
+        // Unlike in NanoClaw: what is no name is asked for again.
         for bad in ["   ", "/start", "a\nb"] {
             let report = ground.says_in(("telegram", "owner", None), ("owner", bad), MENTION);
             assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)), "{bad:?}");
@@ -378,7 +377,7 @@ fn a_name_that_nobody_gives_is_asked_of_the_same_person() {
     assert!(ground.presses("telegram:owner", 0).0);
 }
 
-/// The peer's memory holds one name per person: a second choice would take the first one's name.
+/// NanoClaw's memory holds one name per person: a second choice would take the first one's name.
 #[test]
 fn one_name_is_owed_at_a_time() {
     let mut ground = Ground::of(TWO);

@@ -28,7 +28,7 @@ id = "telegram:member"
 member_of = ["andy"]
 "#;
 
-/// S3, S6, S7, S12, K7: who may decide about a stranger.
+/// Who may decide about a stranger.
 #[test]
 fn authority_is_asked_first_and_now() {
     for (who, may) in [
@@ -261,7 +261,7 @@ fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     assert_eq!(ground.heard(), ["hello"]);
 }
 
-/// What a button says, and what it stands for. The peer takes a position that no option has, and a value, literally; here
+/// What a button says, and what it stands for. NanoClaw takes a position that no option has, and a value, literally; here
 /// a button means one option of one card or nothing, and only the operator's command takes values.
 #[test]
 fn buttons_are_decoded() {

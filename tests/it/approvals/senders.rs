@@ -1,6 +1,8 @@
 //! Strangers in a wired chat: their messages wait until somebody answers, then all of them go, or none.
 
+use hearth::channel::event;
 use hearth::model::configure::Change;
+use hearth::model::content::BlobId;
 use hearth::model::entity::Folder;
 use hearth::model::message::Reason;
 use hearth::model::policy::Policy;
@@ -21,7 +23,7 @@ fn user(id: &str) -> UserId {
     UserId::parse(id).unwrap()
 }
 
-/// S1, S2: one card for any number of messages; every one of them is kept.
+/// One card for any number of messages; every one of them is kept.
 #[test]
 fn a_strangers_messages_wait() {
     let mut ground = Ground::of(GROUP);
@@ -40,7 +42,7 @@ fn a_strangers_messages_wait() {
     assert_eq!((ground.count("sessions"), ground.count("dropped"), ground.count("users")), (0, 0, 1));
 }
 
-/// S3: all of them go to the agent, in order, with the times at which they were said.
+/// All of them go to the agent, in order, with the times at which they were said.
 #[test]
 fn allowed_strangers_are_heard_from_their_first_message_on() {
     let mut ground = Ground::of(GROUP);
@@ -65,13 +67,20 @@ fn allowed_strangers_are_heard_from_their_first_message_on() {
     assert!(again.wirings[0].message.is_some());
 }
 
-/// S4, S5: a no is not kept; the next message asks again.
+/// A no is not kept; the next message asks again.
 #[test]
 fn a_no_leaves_nothing_but_the_record() {
     let mut ground = Ground::of(GROUP);
     ground.says("stranger", "one");
-    ground.says("stranger", "two");
+    let more = r#""attachments":[{"name":"a.png","data":"eA=="}]"#;
+    let json = ground.event(("telegram", "chat-123", None), ("stranger", "two"), "");
+    let json = json.replace(r#""text":"two""#, &format!(r#""text":"two",{more}"#));
+    let file = BlobId::of_digest(&[7; 32]);
+    let event = event::read(json.as_bytes()).unwrap().keep(|_| Ok::<_, ()>(Ok(file.clone()))).unwrap();
+    ground.world.put(Input::Inbound(Box::new(event)));
+    ground.world.settle();
     assert_eq!(ground.presses("telegram:owner", DENY), (true, "❌ Denied".to_owned()));
+    assert_eq!(ground.world.outside.unneeded, [file], "nobody has what came with it");
     assert_eq!(ground.reasons(), [Reason::Rejected, Reason::Rejected]);
     assert_eq!((ground.states(), ground.held().len(), ground.count("bodies")), (vec!["rejected"], 0, 0));
     assert_eq!((ground.members().len(), ground.count("users")), (0, 1));
@@ -79,6 +88,23 @@ fn a_no_leaves_nothing_but_the_record() {
     assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::Rejected)));
     ground.says("stranger", "three");
     assert_eq!((ground.cards().len(), ground.open()), (2, 1));
+}
+
+/// Whatever the house forgets: what waits for a decision is there when it is made.
+#[test]
+fn what_waits_for_a_decision_is_kept() {
+    let mut ground = Ground::of(&format!("{GROUP}\n[retention]\nbodies = \"1d\"\nattachments = \"1d\"\n"));
+    ground.says("stranger", "one");
+    for text in ["two", "three"] {
+        ground.world.pass(Millis::days(2));
+        ground.says("owner", text);
+        for _ in 0..3 {
+            ground.world.sweep();
+            ground.world.settle();
+        }
+    }
+    ground.presses("telegram:owner", ALLOW);
+    assert!(ground.heard().contains(&"one".to_owned()), "{:?}", ground.heard());
 }
 
 /// S8 to S11.

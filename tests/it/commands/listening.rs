@@ -113,7 +113,7 @@ fn why_says_what_was_muted_filtered_and_denied() {
     }
     let dropped = program.run(&["dropped"]).out;
     assert!(
-        dropped.contains("`hearth mutes list` shows what is") && dropped.contains("a command for administrators"),
+        dropped.contains("`hearth mutes list` shows all mutes") && dropped.contains("a command for administrators"),
         "{dropped}"
     );
 }

@@ -1,15 +1,16 @@
 //! Messages that programs of the group say they will answer.
 
 use hearth::model::Millis;
-use hearth::model::group::{GroupInput, StateChange};
+use hearth::model::group::{GroupInput, PendingResponse, PendingState, StateChange};
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::mailbox::Target;
 use hearth::model::message::MessageState;
+use hearth::model::policy::Policy;
 use serde_json::{Value, json};
 
 use super::{Shared, full};
-use crate::world::event;
 use crate::world::outside::{claim, end, failed, said};
+use crate::world::{event, event_in};
 
 fn pending(id: &str, at: &str) -> Value {
     json!({"message_id": id, "preview": "…", "reacted_at": at})
@@ -82,6 +83,155 @@ fn what_is_worked_on_gets_more_time() {
     shared.look(3);
     assert_ne!(shared.json()["pending_response"], Value::Null);
     assert_eq!(shared.world.all_messages().len(), 1);
+    let now = shared.world.now().wall;
+    assert_eq!(
+        entries(&shared)[0].due,
+        now.plus(Policy::STANDARD.response_max),
+        "it is looked at again later, not always"
+    );
+}
+
+/// An entry that is over is begun again by another note about the same message, and not by the same one. It is kept for
+/// as long as somebody might write it again.
+#[test]
+fn what_is_over_may_be_begun_again() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    let begin = |shared: &mut Shared, at: &str| {
+        shared.foreign(|file| file["pending_response"] = pending("x1", at));
+        shared.look(3);
+        entries(shared)[0].clone()
+    };
+    assert_eq!(begin(&mut shared, "2026-04-20T12:00:00Z").state, PendingState::Waiting);
+    shared.world.pass(Millis::minutes(1));
+    shared.group(GroupInput::StateChange(StateChange::Clear("x1".to_owned())));
+    shared.look(3);
+    let fields = shared.world.read(|db, txn| db.state_fields.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    let slot = fields.iter().find(|(_, row)| row.name.as_str() == "pending_response").unwrap();
+    assert_eq!(slot.1.changed, shared.world.now().wall);
+    let over = entries(&shared)[0].clone();
+    assert_eq!(over.due, shared.world.now().wall.plus(Policy::STANDARD.response_kept));
+    assert_eq!(begin(&mut shared, "2026-04-20T12:00:00Z").state, PendingState::Cleared);
+    assert_eq!(begin(&mut shared, "2026-04-20T12:00:01Z").state, PendingState::Waiting);
+    // The same again while it waits: it is what was begun last.
+    let first = entries(&shared)[0].position;
+    shared.foreign(|file| file["pending_response"] = pending("x2", "2026-04-20T12:00:02Z"));
+    shared.look(3);
+    shared.foreign(|file| file["pending_response"] = pending("x1", "2026-04-20T12:00:01Z"));
+    shared.look(3);
+    assert!(entries(&shared).iter().any(|row| row.message == "x1" && row.position > first));
+}
+
+/// Somebody who writes another field says nothing about the slot; a slot that appears is one.
+#[test]
+fn only_the_slot_is_the_slot() {
+    let mut shared = Shared::with(&json!({"schema_version": 1}));
+    shared.look(3);
+    let a = pending("x1", "2026-04-20T12:00:00Z");
+    shared.foreign(|file| file["pending_response"] = a.clone());
+    shared.look(3);
+    assert_eq!(entries(&shared).len(), 1);
+    // Begun by Hearth, and not written yet, while the file has an empty slot and gets another field.
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    let parsed = hearth::contracts::state_file::parse(
+        json!({"schema_version": 1, "pending_response": a}).to_string().as_bytes(),
+    );
+    let hearth::contracts::state_file::Parsed::Fields(fields, _) = parsed else { panic!() };
+    shared.group(GroupInput::StateChange(StateChange::Begin(fields.pending.unwrap())));
+    shared.foreign(|file| file["another"] = json!(1));
+    shared.look(3);
+    assert_eq!((entries(&shared)[0].state, shared.json()["pending_response"].clone()), (PendingState::Waiting, a));
+}
+
+/// Somebody empties the slot. If an older entry has its answer by then, that may be what was meant, and the one that is
+/// still worked on stays.
+#[test]
+fn a_slot_that_is_emptied_may_be_that_of_the_one_before() {
+    for (answered, stays) in [(true, true), (false, false)] {
+        let mut shared = Shared::with(&full());
+        shared.look(3);
+        for id in ["m1", "m2"] {
+            shared.world.inject(&event(id, "hi", "\"isMention\":true"));
+        }
+        shared.world.settle();
+        for number in ["2", "4"] {
+            shared.foreign(|file| file["pending_response"] = pending(number, "2026-04-20T12:00:00Z"));
+            shared.look(3);
+        }
+        if answered {
+            let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])];
+            let turn = shared.world.outside.write(SessionId::new(1), turn);
+            shared.world.put(turn);
+        }
+        shared.foreign(|file| file["pending_response"] = Value::Null);
+        shared.look(3);
+        let state = |number: &str| entries(&shared).iter().find(|row| row.message == number).unwrap().state;
+        let older = if answered { PendingState::Answered } else { PendingState::Waiting };
+        let newer = if stays { PendingState::Waiting } else { PendingState::Cleared };
+        assert_eq!((state("2"), state("4")), (older, newer), "{answered}");
+    }
+}
+
+/// A number is that of the session in which such a message came last before the note.
+#[test]
+fn a_number_is_that_of_the_newest_session_before_the_note() {
+    for (noted, told) in [("12:00:30", "y"), ("12:10:00", "z"), ("12:30:00", "z")] {
+        let mut shared = Shared::with(&full());
+        shared.world.apply(&crate::world::ONE.replace("pattern = \".\"", "pattern = \".\"\nsession = \"per-thread\""));
+        shared.look(3);
+        // Two conversations with a message 2 each, ten minutes apart, the second one with the smaller id; nobody answered.
+        for thread in ["z", "y"] {
+            shared.world.inject(&event_in(("net", "C", Some(thread)), (thread, "hi", ""), ""));
+        }
+        let stored = |shared: &Shared, id: u64| shared.world.message(MessageId::new(id)).stored;
+        assert_eq!(stored(&shared, 1), stored(&shared, 2));
+        shared.world.settle();
+        let later = shared.world.now().wall.plus(Millis::minutes(10));
+        shared
+            .world
+            .store()
+            .write(|db, txn| {
+                let mut row = db.messages.require(txn, &MessageId::new(1))?;
+                row.stored = later;
+                db.messages.put(txn, &MessageId::new(1), &row)
+            })
+            .unwrap();
+        for session in [1, 2] {
+            let turn = shared.world.outside.write(SessionId::new(session), vec![claim(2, 1), end(2, 1, vec![])]);
+            shared.world.put(turn);
+            shared.world.settle();
+        }
+        shared.world.pass(Millis::minutes(31));
+        shared.foreign(|file| file["pending_response"] = pending("2", &format!("2026-04-20T{noted}Z")));
+        shared.look(3);
+        shared.world.pass(Millis::minutes(60));
+        shared.world.sweep();
+        let (_, message) = shared.world.all_messages().pop().unwrap();
+        let thread = shared.world.session(message.session).reply.and_then(|reply| reply.thread);
+        assert_eq!(thread.unwrap().as_str(), told, "{noted}");
+    }
+}
+
+/// An agent without a session cannot be asked: its owner hears of it, with its name and what was noted.
+#[test]
+fn where_nobody_can_be_asked_the_owner_is_told() {
+    let mut shared = Shared::with(&full());
+    shared.world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"console\"\n");
+    shared.world.lose_effects();
+    shared.look(3);
+    shared.foreign(|file| file["pending_response"] = pending("platform-7", "2026-04-20T11:59:00Z"));
+    shared.look(3);
+    shared.world.pass(Millis::minutes(16));
+    shared.world.sweep();
+    let said: Vec<String> = shared.world.all_outbound().into_iter().map(|(_, row)| row.text).collect();
+    let words = "Agent main began to answer the message platform-7 at 2026-04-20T11:59:00.000Z";
+    assert!(said.iter().any(|text| text.starts_with(words)), "{said:?}");
+    assert_eq!(entries(&shared)[0].state, PendingState::GivenUp);
+}
+
+fn entries(shared: &Shared) -> Vec<PendingResponse> {
+    shared.world.read(|db, txn| db.pending_responses.iter(txn)?.map(|row| row.map(|(_, row)| row)).collect())
 }
 
 /// What became of the message that an entry names says whether its agent still has to hear of it: by a number of a prompt

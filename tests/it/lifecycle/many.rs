@@ -33,6 +33,57 @@ fn context_is_capped() {
     }
 }
 
+/// Context that is capped while it lies in a mailbox goes from there.
+#[test]
+fn context_that_is_capped_leaves_the_mailbox() {
+    let mut world = World::new();
+    let toml = ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\"");
+    world.apply(&toml.replace("folder = \"main\"", "folder = \"main\"\nmax_prompt_messages = 2"));
+    for text in ["a", "b", "!", "c", "d", "!"] {
+        world.inject(&event(&format!("{text}{}", world.all_messages().len()), text, ""));
+        world.settle();
+    }
+    let there: Vec<u64> = world.outside.inbox[&S].keys().copied().collect();
+    assert_eq!(there, [6, 8, 10, 12]);
+}
+
+/// As many bytes as go into a mailbox at once, to the byte.
+#[test]
+fn a_mailbox_holds_so_many_bytes() {
+    const MOST: usize = 8 << 20;
+    const PARTS: usize = 17;
+    let around = r#"{"text":"","senderId":"ann","senderName":"Ann"}"#.len();
+    for (more, expected) in [(0, PARTS), (1, PARTS - 1)] {
+        let mut world = World::of(ONE);
+        for n in 0..=PARTS {
+            let bytes = match n {
+                PARTS => around,
+                n if n + 1 == PARTS => MOST - n * (MOST / PARTS) + more,
+                _ => MOST / PARTS,
+            };
+            world.inject(&event(&n.to_string(), &"x".repeat(bytes - around), ""));
+            world.lose_effects();
+        }
+        let bodies = world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
+        let bytes = bodies.iter().take(PARTS).map(|(_, body)| body.content.raw.as_str().len());
+        assert_eq!(bytes.sum::<usize>(), MOST + more);
+        world.sweep();
+        world.settle();
+        assert_eq!(world.outside.inbox[&S].len(), expected);
+    }
+}
+
+/// While there are places left in a mailbox what comes is put there at once.
+#[test]
+fn a_mailbox_is_filled_to_its_end() {
+    let mut world = running();
+    for n in 0..220 {
+        world.inject(&event(&format!("more {n}"), "x", ""));
+        world.settle();
+    }
+    assert_eq!(world.outside.inbox[&S].len(), 200);
+}
+
 /// More messages than a mailbox holds at once follow turn by turn.
 #[test]
 fn many_messages_follow_each_other() {

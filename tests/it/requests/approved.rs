@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Row G6: in the middle of a turn the incarnation is left until its turn ends; the next one has the server.
+/// In the middle of a turn the incarnation is left until its turn ends; the next one has the server.
 #[test]
 fn an_approved_server_is_used_by_the_next_incarnation() {
     let mut world = working();
@@ -58,7 +58,33 @@ fn approved_packages_are_kept_once_each() {
     assert_eq!(settings.packages, Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] });
 }
 
-/// Row G7, and its neighbours. Row G8 cannot be written down here: there is no unknown action behind an approval.
+/// So many packages of a kind and servers, and no more; what is refused changes nothing, and others of theirs stay.
+#[test]
+fn an_agent_has_a_bounded_number_of_everything() {
+    const PACKAGES: usize = 200;
+    const SERVERS: usize = 32;
+    for (packages_before, servers_before, fits) in [(PACKAGES - 1, SERVERS - 1, true), (PACKAGES, SERVERS, false)] {
+        let mut world = working();
+        let named = |number: usize| McpServer { name: format!("s{number}"), ..server() };
+        let mut agent = main_agent(&world);
+        agent.settings.packages.apt = (0..packages_before).map(|number| format!("p{number}")).collect();
+        agent.settings.mcp_servers = (0..servers_before).map(named).collect();
+        let id = world.session(S).agent;
+        world.store().write(|db, txn| db.agents.put(txn, &id, &agent)).unwrap();
+        ask(&mut world, "p", packages());
+        decide(&mut world, "approve");
+        let text = newest(&world).1.content.text;
+        assert_eq!(text.ends_with("an agent has at most 200 packages of a kind"), !fits, "{text}");
+        ask(&mut world, "m", Request::AddMcpServer(server()));
+        world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
+        let text = newest(&world).1.content.text;
+        assert_eq!(text.ends_with("an agent has at most 32 MCP servers"), !fits, "{text}");
+        let Agent { settings, .. } = main_agent(&world);
+        assert_eq!((settings.packages.apt.len(), settings.mcp_servers.len()), (PACKAGES, SERVERS));
+        assert_eq!(settings.mcp_servers.contains(&server()), fits);
+    }
+}
+
 #[test]
 fn what_is_not_approved_is_told() {
     let mut world = working();
@@ -66,7 +92,7 @@ fn what_is_not_approved_is_told() {
     decide(&mut world, "reject");
     assert_eq!(newest(&world).1.content.text, "Your add_mcp_server request was rejected by admin.");
     assert!(main_agent(&world).settings.mcp_servers.is_empty());
-    // G10: a decision of something that was decided.
+    // A decision of something that was decided.
     assert!(matches!(decide(&mut world, "approve"), Reply::Refused(_)));
     assert!(main_agent(&world).settings.mcp_servers.is_empty());
 
@@ -97,7 +123,7 @@ fn with_nobody_to_ask_the_agent_hears_so_at_once() {
     assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 0);
 }
 
-/// Rows of the peer's table of new agents; unlike there, somebody has to agree.
+/// New agents are named as in NanoClaw; unlike there, somebody has to agree.
 #[test]
 fn new_agents_are_approved_and_made_in_one_step() {
     for (name, other, local, folder) in [

@@ -230,7 +230,6 @@ impl Sim {
     /// An agent's people move.
     fn move_agent(&mut self, book: &mut Book, chance: &mut Chance) {
         let (agent, zone) = (usize::try_from(chance.next(10)).unwrap(), *chance.pick(&ZONES));
-        book.resume_all_of(self, agent);
         self.world.apply(&format!("[[agents]]\nfolder = \"z{agent}\"\ntimezone = \"{zone}\"\n"));
         book.moved(&self.world, agent, zone.parse().unwrap());
     }

@@ -19,21 +19,21 @@ use proptest::prelude::*;
 
 use crate::world::World;
 
-fn sight(path: &str) -> WorkspaceSight {
+pub(super) fn sight(path: &str) -> WorkspaceSight {
     WorkspaceSight { path: path.as_bytes().to_vec(), witness: None, project: None, also_at: Vec::new() }
 }
 
-fn home() -> Home {
+pub(super) fn home() -> Home {
     Home::Seen(Box::new(sight("/p")))
 }
 
-fn record(text: &str, role: SpeakerRole) -> SessionRecord {
+pub(super) fn record(text: &str, role: SpeakerRole) -> SessionRecord {
     let blocks = RawJson::trusted(format!("[{{\"text\":\"{text}\",\"type\":\"text\"}}]"));
     let body = RecordBody::Message { role, blocks, usage: None, ends_turn: None };
     SessionRecord { at: Timestamp::from_millis(5), body, extra: None }
 }
 
-fn new(label: &str, times: Option<(i64, i64)>, texts: &[&str]) -> SessionCommand {
+pub(super) fn new(label: &str, times: Option<(i64, i64)>, texts: &[&str]) -> SessionCommand {
     let at = Timestamp::from_millis;
     SessionCommand::Create(Box::new(NewSession {
         home: home(),
@@ -46,7 +46,7 @@ fn new(label: &str, times: Option<(i64, i64)>, texts: &[&str]) -> SessionCommand
     }))
 }
 
-fn put(world: &mut World, command: SessionCommand) -> Result<SessionDone, SessionRefusal> {
+pub(super) fn put(world: &mut World, command: SessionCommand) -> Result<SessionDone, SessionRefusal> {
     match world.put(Input::Workspace(Box::new(WorkspaceInput::Session(command)))) {
         Reply::Session(answer) => *answer,
         other => panic!("{other:?}"),

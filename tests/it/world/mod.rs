@@ -132,8 +132,8 @@ impl World {
 
     /// The machine is in another zone now.
     pub(crate) fn move_to(&mut self, zone: &str) {
-        self.engine().move_to(hearth::time::zone::Zone::parse(zone).unwrap());
-        self.put(Input::Clock(hearth::model::input::ClockChange::Zone));
+        let before = self.engine().move_to(hearth::time::zone::Zone::parse(zone).unwrap());
+        self.put(Input::Clock(hearth::model::input::ClockChange::Zone(before.name().to_owned())));
     }
 
     /// How long it is until something is due.

@@ -270,7 +270,7 @@ fn take(
             drop(asked.insert(report.ask(content, &target(to, address))?, id));
         }
         Line::Request(_) => {
-            return Ok(Some(Err(Failure::lasting("the agent's program asked for something that is no object"))));
+            return Ok(Some(Err(Failure::lasting("the agent's program asked for something that is not an object"))));
         }
         Line::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?.map(from_tools)),
         Line::Progress => {}

@@ -19,7 +19,7 @@ pub(crate) enum DatabaseError {
     #[error("{}", words(.0))]
     Sqlite(#[from] rusqlite::Error),
     /// There is a value that is no id.
-    #[error("session_id is a BLOB of {0} bytes, which is no id")]
+    #[error("session_id is a BLOB of {0} bytes, which is not an id")]
     Blob(usize),
 }
 

@@ -177,7 +177,7 @@ impl StateFile {
                 Ok(Some(state))
             }
             Found::Malformed(detail) => Err(broken(format!("is malformed: {detail}"))),
-            Found::NotObject(value) => Err(broken(format!("is no object (type {})", value.kind()))),
+            Found::NotObject(value) => Err(broken(format!("is not an object (type {})", value.kind()))),
         }
     }
 
@@ -309,7 +309,7 @@ mod tests {
             ("{\"schema_version\": 2}", "has schema_version 2, above"),
             ("{\"schema_version\": 99999999999999999999}", "has schema_version 99999999999999999999, above"),
             ("", "is malformed: Expecting value"),
-            ("[]", "is no object (type list)"),
+            ("[]", "is not an object (type list)"),
             (&"[".repeat(2000), "levels of nesting"),
         ] {
             let (_dir, file) = state(content);

@@ -83,7 +83,7 @@ for uuid, text in users():
 "#;
     let Some((bench, _runner)) = script(cli) else { return };
     bench.say(2, "number");
-    assert!(failed(&bench, 2).0.contains("a result that is no text"));
+    assert!(failed(&bench, 2).0.contains("a result that is not text"));
     bench.say(4, "text");
     assert_eq!(bench.texts(4), ["fine"]);
 }

@@ -59,7 +59,7 @@ fn nonsense_is_refused() {
         (vec![], "", "standard input must be a JSON array of messages like"),
         (vec![], "{}", "standard input must be a JSON array"),
         (vec![], "[{\"kind\":\"chat\"}]", "missing field `content`"),
-        (vec!["--tz", "UTC+2"], "[]", "--tz: `UTC+2` is no time zone; write a name like Europe/Berlin"),
+        (vec!["--tz", "UTC+2"], "[]", "--tz: `UTC+2` is not a time zone; write a name like Europe/Berlin"),
         (vec!["--tz"], "[]", "--tz needs a value"),
         (vec!["--context", "/nonexistent/c.json"], "[]", "--context: /nonexistent/c.json"),
         (vec!["--what"], "[]", "usage: hearth-runner prompt"),

@@ -26,20 +26,72 @@ fn one_that_is_refused_for_ever_holds_nobody_up() {
     bench.until("both are over", || bench.server.unconfirmed().is_empty() && bench.taken() == ["8"]);
 }
 
+/// A voice message whose file is held back by the server.
+fn slow_voice(bench: &Bench, chat: i64, number: i64) -> Value {
+    bench.server.has_file("slow", "voice/f.oga", b"sound".to_vec());
+    bench.server.fails("getFile", [Fault::Hold]);
+    let mut voice = message(chat, number, "");
+    voice["message"]["voice"] = json!({"file_id": "slow", "duration": 1});
+    voice
+}
+
 #[test]
 fn the_order_within_a_chat_is_kept_and_a_slow_chat_holds_no_other() {
     let bench = Bench::up();
-    bench.server.has_file("slow", "voice/f.oga", b"sound".to_vec());
-    bench.server.fails("getFile", [Fault::Hold]);
-    let mut voice = message(-5, 1, "");
-    voice["message"]["voice"] = json!({"file_id": "slow", "duration": 1});
+    let voice = slow_voice(&bench, -5, 1);
     let later = (2..5).map(|number| message(-5, number, "x"));
-    // In one answer: the next one is asked for when all of this one are taken in.
     bench.server.happen_at_once([voice].into_iter().chain(later).chain([message(-6, 9, "quick")]));
     bench.until("the quick one is taken", || bench.taken() == ["9"]);
     bench.server.release();
     bench.until("all are taken", || bench.taken().len() == 5);
     assert_eq!(bench.taken(), ["9", "1", "2", "3", "4"]);
+}
+
+/// A file that loads for long held back what other chats said later: nothing was asked for until it was there.
+#[test]
+fn what_others_say_while_a_file_loads_is_taken_in_and_nothing_is_confirmed_before_it_is_there() {
+    let mut bench = Bench::up();
+    let voice = slow_voice(&bench, -5, 1);
+    let slow = bench.server.happens(voice.clone());
+    bench.until("the file is asked for", || bench.calls("getFile").len() == 1);
+    for number in 10..13 {
+        bench.server.happens(message(-6, number, "quick"));
+        bench.until("it is taken", || bench.taken().last() == Some(&number.to_string()));
+    }
+    let last = bench.server.happens(message(-5, 2, "of the slow chat"));
+    let asked = || bench.calls("getUpdates").len();
+    let before = asked();
+    bench.until("it came a few times", || asked() > before + 3);
+    assert_eq!(bench.taken(), ["10", "11", "12"], "each once, though it came with every answer");
+    assert_eq!(bench.server.unconfirmed(), (slow..=last).collect::<Vec<_>>());
+    let questions = bench.calls("getUpdates");
+    let held = questions.iter().filter(|call| call.parameters["offset"] == slow);
+    assert!(held.skip(1).all(|call| call.parameters["timeout"] == 0), "an answer with known updates comes at once");
+
+    // What dies now has lost nothing: all of it comes again, and what was stored is known by its id.
+    bench.start(None, QUICK);
+    bench.server.release();
+    bench.until("all are taken", || bench.server.unconfirmed().is_empty());
+    let mut taken = bench.taken().split_off(3);
+    assert!(taken.iter().position(|id| id == "1") < taken.iter().position(|id| id == "2"), "{taken:?}");
+    taken.sort();
+    assert_eq!(taken, ["1", "10", "11", "12", "2"]);
+}
+
+#[test]
+fn no_more_is_asked_for_than_an_answer_can_show() {
+    let bench = Bench::up();
+    let voice = slow_voice(&bench, -5, 0);
+    bench.server.happens(voice);
+    bench.until("the file is asked for", || bench.calls("getFile").len() == 1);
+    bench.server.happen_at_once((1..150).map(|number| message(-6, number, "x")));
+    bench.until("what an answer has is taken", || bench.taken().len() == 99);
+    let asked = bench.calls("getUpdates").len();
+    std::thread::sleep(QUICK.again * 6);
+    assert_eq!((bench.calls("getUpdates").len(), bench.taken().len()), (asked, 99));
+    bench.server.release();
+    bench.until("the rest is taken", || bench.taken().len() == 150);
+    bench.until("all are confirmed", || bench.server.unconfirmed().is_empty());
 }
 
 #[test]

@@ -28,7 +28,8 @@ impl Write for Log {
 fn no_error_and_no_log_has_the_token() {
     let log = Log::default();
     let to = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_env_filter("trace").with_writer(move || to.clone()).finish();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || to.clone()).finish();
     let _logging = tracing::subscriber::set_default(subscriber);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = FakeTelegram::start();

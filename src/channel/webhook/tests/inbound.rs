@@ -132,6 +132,61 @@ async fn callers_who_say_next_to_nothing_give_way_and_a_slow_one_who_brings_much
     assert_eq!(of_whom.len(), 2, "{of_whom:?}");
 }
 
+/// An event with a file of so many bytes.
+fn with_file(id: &str, bytes: usize) -> String {
+    let mut event = event(id);
+    event["message"]["content"]["attachments"] = json!([{"name": "a", "data": "A".repeat(bytes)}]);
+    event.to_string()
+}
+
+/// Somebody who does not know the secret, and sends so many of the bytes that they announce.
+async fn stranger(world: &World, length: usize) -> TcpStream {
+    let (time, sum) = Key::new(SECRET).unwrap().sign(noon(), b"something else");
+    let mut stranger = TcpStream::connect(world.address).await.unwrap();
+    let stamps = format!("{TIMESTAMP_NAME}: {time}\r\n{SIGNATURE_NAME}: {sum}\r\ncontent-length: {}", 24 * MIB);
+    let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{stamps}\r\n\r\n");
+    // The other side may hang up before it has read all of it.
+    stranger.write_all(head.as_bytes()).await.ok();
+    stranger.write_all(&vec![b' '; length]).await.ok();
+    stranger
+}
+
+const MIB: usize = 1 << 20;
+
+/// What strangers sent and never ended lay in all the room there was for half a minute, and everybody else had to come again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_send_much_and_never_end_keep_nobody_out() {
+    let world = World::start(vec![]).await;
+    let mut strangers = Vec::new();
+    // Together just what was the room for all bodies.
+    for length in [24 * MIB - 1_024, 24 * MIB - 1_024, 16 * MIB - 1_024] {
+        strangers.push(stranger(&world, length).await);
+    }
+    // Most of it has been read by now, and the rest will be.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.post("/v1/events", event("small").to_string().as_bytes()).await.0, 200);
+    assert_eq!(world.post("/v1/events", with_file("large", 20 * MIB).as_bytes()).await.0, 200);
+    // As many as may come, each with what nobody has to give way for.
+    for _ in 0..120 {
+        strangers.push(stranger(&world, 120 * 1_024).await);
+    }
+    assert_eq!(world.post("/v1/events", event("more").to_string().as_bytes()).await.0, 200);
+    assert_eq!(world.post("/v1/events", with_file("larger", 20 * MIB).as_bytes()).await.0, 200);
+    assert_eq!(world.engine.events.lock().unwrap().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signature_that_is_none_is_refused_before_the_body() {
+    let world = World::start(vec![]).await;
+    let mut stranger = TcpStream::connect(world.address).await.unwrap();
+    let stamps = format!("{TIMESTAMP_NAME}: 1776686400\r\n{SIGNATURE_NAME}: v1=nonsense\r\ncontent-length: 1000");
+    let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{stamps}\r\n\r\n");
+    stranger.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stranger.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 401");
+}
+
 fn event_chunks() -> usize {
     crate::channel::event::EVENT_BYTES_MAX / 65_536 + 2
 }

@@ -78,8 +78,8 @@ fn a_slot_that_waited_too_long_is_skipped_once_and_so_are_those_after_it() {
     sweep(&scene, "2026-01-15T14:00:00Z");
     assert_eq!(shown(sweep(&scene, "2026-01-15T17:30:00Z").queued), "2026-01-15T14:00:00.000Z");
     done_without_room(&scene, running);
-    assert_eq!(shown(task(&scene).next), "2026-01-15T18:00:00.000Z");
-    sweep(&scene, "2026-01-15T17:31:00Z");
+    assert_eq!(shown(task(&scene).next), "2026-01-15T14:00:00.000Z");
+    assert_eq!(shown(sweep(&scene, "2026-01-15T17:31:00Z").next), "2026-01-15T18:00:00.000Z");
     let missed = |first, until, count| {
         let outcome = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(until), count: Some(count) };
         (at(first).to_string(), outcome)
@@ -103,7 +103,7 @@ fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     let other = TaskChange { recurrence: Some(Some("*/10 * * * *".to_owned())), ..TaskChange::default() };
     tell(&scene, TaskCommand::Set(T, Box::new(other))).unwrap();
     done_without_room(&scene, running);
-    assert_eq!(shown(task(&scene).next), "2026-01-15T15:00:00.000Z");
+    assert_eq!(shown(task(&scene).next), "2026-01-15T14:00:00.000Z");
     let later = sweep(&scene, "2026-01-15T15:00:00Z");
     assert!(later.running.is_some());
     let slots: Vec<String> = fires(&scene).into_iter().map(|(slot, _)| slot).collect();
@@ -134,9 +134,11 @@ fn what_was_due_when_its_series_ended_is_skipped() {
         }
         let records = fires(&scene);
         let outcome = |until| FireOutcome::Skipped { reason: SkipReason::Missed, until: at(until), count: Some(1) };
-        let expected = [("2026-01-15T14:00:00Z", skipped), ("2026-01-15T15:00:00Z", skipped)];
-        let expected: Vec<_> =
-            expected.iter().filter(|(_, is)| *is).map(|(slot, _)| (at(slot).to_string(), outcome(slot))).collect();
+        let record = |slot, outcome| (at(slot).to_string(), outcome);
+        let expected = match skipped {
+            true => ["2026-01-15T14:00:00Z", "2026-01-15T15:00:00Z"].map(|slot| record(slot, outcome(slot))).to_vec(),
+            false => vec![record("2026-01-15T14:00:00Z", FireOutcome::Queued)],
+        };
         assert_eq!(records[1..], expected);
     }
 }
@@ -155,4 +157,106 @@ fn a_slot_that_waits_goes_with_its_agent() {
     let slot = at("2026-01-15T14:00:00Z");
     let outcome = FireOutcome::Skipped { reason: SkipReason::StillRunning, until: slot, count: Some(1) };
     assert_eq!(fires(&scene)[1..], [(slot.to_string(), outcome)]);
+}
+
+/// Looks at the clock while there is no room for any message.
+fn sweep_without_room(scene: &Scene, when: &str) {
+    scene.jump(at(when));
+    scene.done(|cx, txn, after| {
+        let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
+        due(cx, txn, &mut after.effects).map(|()| Ok(Vec::new()))
+    });
+}
+
+/// What became of slots, and by which zone they came.
+fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
+    let mut found = Vec::new();
+    scene.done(|cx, txn, _| {
+        for ((_, slot), fire) in cx.db.fires.collect_prefix(txn, &T, usize::MAX)? {
+            found.push((slot.to_string(), fire.zone, fire.outcome.as_str()));
+        }
+        Ok(Ok(Vec::new()))
+    });
+    found
+}
+
+/// At eight in New York there was no room. When the people moved to Los Angeles it had been eight there, too, an hour before:
+/// that time was read as one that had come, and took the place of the one that had.
+#[test]
+fn what_was_due_when_people_moved_stays_what_it_was() {
+    for paused in [false, true] {
+        let scene = scene();
+        add(&scene, new(None, Some("0 8 * * *"))).unwrap();
+        if paused {
+            tell(&scene, TaskCommand::Pause(T)).unwrap();
+        }
+        sweep_without_room(&scene, "2026-01-15T17:00:00Z");
+        zone(&scene, "America/Los_Angeles");
+        assert_eq!(shown(task(&scene).next), "2026-01-15T13:00:00.000Z");
+        // Twice the same, and from there to where it is eight at 03:00Z.
+        zone(&scene, "America/Los_Angeles");
+        let waits = |slot: &str| (slot.to_owned(), "America/New_York".to_owned(), "queued");
+        assert_eq!(zones(&scene), [waits("2026-01-15T13:00:00.000Z")]);
+        let later = sweep(&scene, "2026-01-15T17:05:00Z");
+        let later = if paused { tell(&scene, TaskCommand::Resume(T)).unwrap() } else { later };
+        assert_eq!((later.running.is_some(), shown(later.next)), (true, "2026-01-16T16:00:00.000Z".to_owned()));
+        done(&scene, later.running.unwrap());
+        let run = ("2026-01-15T13:00:00.000Z".to_owned(), "America/New_York".to_owned(), "done");
+        assert_eq!(zones(&scene), [run]);
+    }
+}
+
+/// What is made up for are times that came, each by the zone of then, however often people move while they wait.
+#[test]
+fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone() {
+    let scene = scene();
+    add(&scene, NewTask { missed: Missed::RunAll(3), ..new(None, Some("0 * * * *")) }).unwrap();
+    sweep_without_room(&scene, "2026-01-15T13:10:00Z");
+    sweep_without_room(&scene, "2026-01-15T14:40:00Z");
+    zone(&scene, "Asia/Kolkata"); // half an hour beside the others
+    sweep_without_room(&scene, "2026-01-15T15:45:00Z");
+    zone(&scene, "America/New_York");
+    let slots = |scene: &Scene| zones(scene).into_iter().map(|(slot, _, outcome)| (slot, outcome)).collect::<Vec<_>>();
+    let slot = |slot: &str, outcome| (at(slot).to_string(), outcome);
+    let waiting = ["2026-01-15T13:00:00Z", "2026-01-15T14:00:00Z", "2026-01-15T15:30:00Z"];
+    assert_eq!(slots(&scene), waiting.map(|at| slot(at, "queued")));
+    sweep(&scene, "2026-01-15T16:20:00Z");
+    let ran = ["2026-01-15T14:00:00Z", "2026-01-15T15:30:00Z", "2026-01-15T16:00:00Z"];
+    let expected: Vec<_> = [slot(waiting[0], "skipped")].into_iter().chain(ran.map(|at| slot(at, "running"))).collect();
+    assert_eq!(slots(&scene), expected);
+    let zones: Vec<String> = zones(&scene).into_iter().map(|(_, zone, _)| zone).collect();
+    assert_eq!(zones[1..], ["America/New_York", "Asia/Kolkata", "America/New_York"]);
+    assert_eq!(shown(task(&scene).next), "2026-01-15T17:00:00.000Z");
+}
+
+/// What waits is skipped with those behind it when it is too old, and says nothing else any more.
+#[test]
+fn what_was_kept_and_is_skipped_after_all_waits_no_more() {
+    let scene = scene();
+    add(&scene, NewTask { missed: Missed::RunAll(2), ..new(None, Some("0 * * * *")) }).unwrap();
+    sweep_without_room(&scene, "2026-01-15T14:40:00Z");
+    zone(&scene, "Asia/Kolkata");
+    sweep(&scene, "2026-01-15T17:20:00Z");
+    let outcomes: Vec<_> = zones(&scene).into_iter().map(|(slot, _, outcome)| (slot, outcome)).collect();
+    let slot = |slot: &str, outcome| (at(slot).to_string(), outcome);
+    let expected = [
+        slot("2026-01-15T13:00:00Z", "skipped"), // and the one after it
+        slot("2026-01-15T15:30:00Z", "running"),
+        slot("2026-01-15T16:30:00Z", "running"),
+    ];
+    assert_eq!(outcomes, expected);
+}
+
+#[test]
+fn a_clock_that_is_set_back_takes_back_what_was_kept_and_has_not_come() {
+    let scene = scene();
+    add(&scene, NewTask { missed: Missed::RunAll(3), ..new(None, Some("0 * * * *")) }).unwrap();
+    sweep_without_room(&scene, "2026-01-15T15:40:00Z");
+    zone(&scene, "Asia/Kolkata");
+    assert_eq!(zones(&scene).len(), 3);
+    set_clock(&scene, "2026-01-15T13:20:00Z");
+    sweep(&scene, "2026-01-15T13:40:00Z");
+    let outcomes: Vec<_> = zones(&scene).into_iter().map(|(slot, _, outcome)| (slot, outcome)).collect();
+    let running = ["2026-01-15T13:00:00Z", "2026-01-15T13:30:00Z"].map(|slot| (at(slot).to_string(), "running"));
+    assert_eq!(outcomes, running);
 }

@@ -23,22 +23,8 @@ fn an_older_state_is_passed_when_a_newer_one_is_there() {
 #[test]
 fn a_changed_file_waits_for_whoever_changed_the_session() {
     let row = |committed: i64, deleted: Option<i64>| WorkspaceSession {
-        label: SessionLabel::nearest("a"),
-        title: None,
-        model: None,
-        created: at(0),
-        updated: at(0),
-        committed: at(committed),
-        order: 0,
-        revision: 0,
-        base: None,
-        records: 0,
-        messages: 0,
-        lineage: None,
-        compaction: None,
-        source: None,
-        lease_epoch: 0,
         deleted: deleted.map(at),
+        ..WorkspaceSession::new(SessionLabel::nearest("a"), at(committed))
     };
     let states = [(at(4), Some(1)), (at(5), None)];
     for (row, held, word) in [

@@ -70,19 +70,19 @@ pub enum Error {
         source: io::Error,
     },
     /// Something that cannot be the name of an image.
-    #[error("`{given}` is no name of an image: use letters, digits and `._-:/@`")]
+    #[error("`{given}` is not the name of an image: use letters, digits and `._-:/@`")]
     ImageName {
         /// What was given.
         given: String,
     },
     /// Something that cannot be the address of a registry.
-    #[error("`{given}` is no address of a registry: use one like `https://registry.npmjs.org`")]
+    #[error("`{given}` is not the address of a registry: use one like `https://registry.npmjs.org`")]
     Registry {
         /// What was given.
         given: String,
     },
     /// Something that cannot be the name of a package.
-    #[error("`{given}` is no name of a package of {kind}")]
+    #[error("`{given}` is not the name of a package of {kind}")]
     Package {
         /// `apt` or `npm`.
         kind: &'static str,

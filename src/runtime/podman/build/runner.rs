@@ -54,7 +54,7 @@ pub enum Problem {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// It is something else.
-    #[error("it is no program of 64-bit Linux")]
+    #[error("it is not a program for 64-bit Linux")]
     NoProgram,
     /// It is for another processor.
     #[error("it is made for {}, and the containers run on {wanted}", found.map_or("another processor".to_owned(), |it| it.to_string()))]

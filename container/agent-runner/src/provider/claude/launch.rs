@@ -49,7 +49,7 @@ impl Conversation {
         match known {
             Some(id) if is_id(&id) => Ok(Self::Resumed(id)),
             Some(id) if !id.is_empty() => {
-                log::note("what was remembered of the conversation is no id of one; a new one begins");
+                log::note("what was remembered of the conversation is not the id of one; a new one begins");
                 new_id().map(Self::New)
             }
             _ => new_id().map(Self::New),

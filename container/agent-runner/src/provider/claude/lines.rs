@@ -111,7 +111,7 @@ fn outcome(line: &Value) -> Result<String, Complaint> {
         return match line.get("result") {
             Some(Value::String(_)) => Ok(said),
             _ => Err(Complaint {
-                text: "the agent CLI ended its turn with a result that is no text".to_owned(),
+                text: "the agent CLI ended its turn with a result that is not text".to_owned(),
                 status: None,
             }),
         };
@@ -192,9 +192,9 @@ mod tests {
             (r#"{"type":"result","is_error":false,"result":""}"#, Ok(String::new())),
             (
                 r#"{"type":"result","result":7}"#,
-                complaint("the agent CLI ended its turn with a result that is no text", None),
+                complaint("the agent CLI ended its turn with a result that is not text", None),
             ),
-            (r#"{"type":"result"}"#, complaint("the agent CLI ended its turn with a result that is no text", None)),
+            (r#"{"type":"result"}"#, complaint("the agent CLI ended its turn with a result that is not text", None)),
         ] {
             assert_eq!(parse(line), Line::Result { session: None, outcome }, "{line}");
         }

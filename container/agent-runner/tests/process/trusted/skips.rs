@@ -128,7 +128,7 @@ fn a_mute_never_harms_what_it_does_not_understand() {
     for (content, words) in [
         (r#"{"schema_version": 2}"#, "has schema_version 2"),
         ("nope", "is malformed"),
-        ("[]", "is no object"),
+        ("[]", "is not an object"),
         (r#"{"muted_threads": ["a"]}"#, "muted_threads is not an object (type list)"),
         (r#"{"muted_threads": 7}"#, "muted_threads is not an object (type int)"),
     ] {

@@ -1,0 +1,176 @@
+//! Updates that are being taken in: what is confirmed, and what has to wait for what.
+//!
+//! A question for updates confirms all before the number it asks for, and is answered with all from there on that Telegram
+//! has, so those that are being taken in come again with each answer until they are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+
+/// Updates of one answer, and those that may be unconfirmed at once: Telegram shows no others as long as these are.
+pub(super) const AT_MOST: usize = 100;
+
+/// Updates that are being taken in, those of one chat one after the other. It lets go of them when it is dropped.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    /// All that were heard of and not confirmed, by number.
+    heard: BTreeMap<i64, AbortHandle>,
+    /// The end of the last update of each chat.
+    last: BTreeMap<i64, oneshot::Receiver<()>>,
+    tasks: JoinSet<()>,
+    /// What comes after the last one that may be confirmed.
+    next: i64,
+}
+
+impl UnderWay {
+    /// The first update that is not taken in; whoever asks for it confirms all before it.
+    pub(super) fn offset(&mut self) -> i64 {
+        while let Some(first) = self.heard.first_entry().filter(|first| first.get().is_finished()) {
+            let (number, _) = first.remove_entry();
+            self.next = number.saturating_add(1);
+        }
+        self.last.retain(|_, ended| ended.try_recv() == Err(TryRecvError::Empty));
+        self.heard.first_key_value().map_or(self.next, |(number, _)| *number)
+    }
+
+    /// How many there are that cannot be confirmed yet. They are part of every answer.
+    pub(super) fn unconfirmed(&self) -> usize {
+        self.heard.len()
+    }
+
+    /// Whether an update was not heard of before, as far as it matters: one that was confirmed does not come again by itself.
+    pub(super) fn is_news(&self, number: i64) -> bool {
+        !self.heard.contains_key(&number)
+    }
+
+    /// Takes in an update when those of its chat that came before it are over, however they ended.
+    pub(super) fn begin(&mut self, number: i64, chat: i64, work: impl Future<Output = ()> + Send + 'static) {
+        let (over, ended) = oneshot::channel();
+        let before = self.last.insert(chat, ended);
+        let task = self.tasks.spawn(async move {
+            if let Some(before) = before {
+                // Nobody sends anything: that the other side is gone is the end.
+                drop(before.await);
+            }
+            work.await;
+            drop(over);
+        });
+        self.heard.insert(number, task);
+    }
+
+    /// Waits until all are taken in, at most for `patience`; longer where an answer could have nothing but what is known.
+    /// Returns what went wrong.
+    pub(super) async fn wait(&mut self, patience: Duration) -> Vec<JoinError> {
+        let mut failed = Vec::new();
+        let all = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                failed.extend(ended.err());
+            }
+        };
+        // What is under way goes on when nobody waits for it.
+        drop(tokio::time::timeout(patience, all).await);
+        self.offset();
+        while self.heard.len() >= AT_MOST {
+            let Some(ended) = self.tasks.join_next().await else { break };
+            failed.extend(ended.err());
+            self.offset();
+        }
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    /// What was taken in, in order, and how to let an update be taken in.
+    #[derive(Default)]
+    struct Bench {
+        under_way: UnderWay,
+        taken: Arc<Mutex<Vec<i64>>>,
+        gates: BTreeMap<i64, oneshot::Sender<()>>,
+    }
+
+    impl Bench {
+        /// Begins with an update that is taken in once its gate is opened.
+        fn begin(&mut self, number: i64, chat: i64) {
+            let (open, gate) = oneshot::channel();
+            self.gates.insert(number, open);
+            let taken = Arc::clone(&self.taken);
+            self.under_way.begin(number, chat, async move {
+                gate.await.unwrap();
+                taken.lock().unwrap().push(number);
+            });
+        }
+
+        /// Opens gates, and waits a moment.
+        async fn open(&mut self, numbers: &[i64]) -> usize {
+            for number in numbers {
+                self.gates.remove(number).unwrap().send(()).unwrap();
+            }
+            self.under_way.wait(SOON).await.len()
+        }
+
+        fn taken(&self) -> Vec<i64> {
+            self.taken.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_behind_one_that_is_not_taken_in_is_confirmed() {
+        let mut bench = Bench::default();
+        assert_eq!(bench.under_way.offset(), 0);
+        for (number, chat) in [(10, 1), (12, 2), (13, 3)] {
+            bench.begin(number, chat);
+        }
+        bench.open(&[12]).await;
+        assert_eq!((bench.taken(), bench.under_way.offset(), bench.under_way.unconfirmed()), (vec![12], 10, 3));
+        assert!(!bench.under_way.is_news(12), "it comes again as long as it is not confirmed");
+        bench.open(&[10]).await;
+        assert_eq!((bench.under_way.offset(), bench.under_way.unconfirmed()), (13, 1));
+        bench.open(&[13]).await;
+        assert_eq!((bench.under_way.offset(), bench.under_way.unconfirmed()), (14, 0));
+        // After a week without updates Telegram begins with any number, which may be a lower one.
+        assert!(bench.under_way.is_news(5));
+        bench.begin(5, 1);
+        bench.open(&[5]).await;
+        assert_eq!((bench.under_way.offset(), bench.under_way.last.len()), (6, 0));
+    }
+
+    #[tokio::test]
+    async fn what_came_later_in_a_chat_waits_also_for_one_that_panics() {
+        let mut bench = Bench::default();
+        bench.begin(1, 7);
+        bench.begin(2, 7);
+        bench.under_way.begin(3, 7, async { panic!("as the test wants") });
+        bench.begin(4, 7);
+        assert_eq!((bench.open(&[2, 4]).await, bench.taken()), (0, vec![]));
+        assert_eq!((bench.open(&[1]).await, bench.taken()), (1, vec![1, 2, 4]));
+        assert_eq!(bench.under_way.offset(), 5);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_for_while_an_answer_could_have_nothing_new() {
+        let mut bench = Bench::default();
+        let many = i64::try_from(AT_MOST).unwrap();
+        (0..many).for_each(|number| bench.begin(number, number));
+        let rest: Vec<i64> = (1..many).collect();
+        for number in &rest {
+            bench.gates.remove(number).unwrap().send(()).unwrap();
+        }
+        assert!(
+            tokio::time::timeout(SOON * 4, bench.under_way.wait(SOON)).await.is_err(),
+            "the first one holds them all"
+        );
+        assert_eq!((bench.taken().len(), bench.under_way.offset()), (rest.len(), 0));
+        bench.open(&[0]).await;
+        assert_eq!(bench.under_way.offset(), many);
+    }
+}

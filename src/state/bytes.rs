@@ -1,0 +1,193 @@
+//! Tables by their bytes: what does not depend on what the rows are, and so is compiled once for all tables.
+
+use std::ops::Bound;
+
+use heed::types::Bytes;
+use heed::{MdbError, PutFlags};
+
+use super::envelope::{self, MAX_BODY_BYTES, Unreadable, Unwritable};
+use super::error::{Error, Result};
+use super::key::BadKey;
+use super::range::{ByteRange, borrowed};
+use super::write::QUIET;
+use super::{Read, Write};
+
+/// A table as LMDB knows it.
+pub(super) type ByteTable<'e> = heed::Database<'e, Bytes, Bytes>;
+
+/// Key and value of a row as they lie in the store.
+pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
+
+/// Rows between two keys, as long as the transaction lives.
+pub(super) type Cursor<'t> = heed::RoRange<'t, Bytes, Bytes>;
+
+/// What makes a row of its key and its value.
+type Reading<'a, T> = &'a dyn Fn(&[u8], &[u8]) -> Result<T>;
+
+/// A handle on a table whose keys and values are only bytes here.
+#[derive(Clone, Copy)]
+pub(super) struct ByteRows {
+    name: &'static str,
+    table: ByteTable<'static>,
+    quiet: bool,
+}
+
+impl ByteRows {
+    pub(super) fn new(name: &'static str, table: ByteTable<'static>) -> Self {
+        Self { name, table, quiet: QUIET.contains(&name) }
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) const fn table(&self) -> ByteTable<'static> {
+        self.table
+    }
+
+    pub(super) fn len(&self, txn: &Read<'_>) -> Result<u64> {
+        self.table.len(txn).map_err(Error::lmdb("counting rows"))
+    }
+
+    pub(super) fn get<'t>(&self, txn: &'t Read<'_>, key: &[u8]) -> Result<Option<&'t [u8]>> {
+        self.table.get(txn, key).map_err(Error::lmdb("reading a row"))
+    }
+
+    /// The first row whose key begins so.
+    pub(super) fn first_in<'t>(&self, txn: &'t Read<'_>, prefix: &[u8]) -> Result<Option<(&'t [u8], &'t [u8])>> {
+        let row = self.table.get_greater_than_or_equal_to(txn, prefix).map_err(Error::lmdb("reading a row"))?;
+        Ok(row.filter(|(key, _)| key.starts_with(prefix)))
+    }
+
+    pub(super) fn all<'t>(&self, txn: &'t Read<'_>) -> Result<Cursor<'t>> {
+        self.range(txn, &(Bound::Unbounded, Bound::Unbounded))
+    }
+
+    pub(super) fn range<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Cursor<'t>> {
+        self.table.range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))
+    }
+
+    pub(super) fn last<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<Option<(&'t [u8], &'t [u8])>> {
+        self.backwards(txn, range)?.next().transpose().map_err(Error::lmdb("reading a row"))
+    }
+
+    /// The last rows of a range, at most `limit`, the last one first, as `read` reads them.
+    pub(super) fn collect_last<T>(
+        &self,
+        txn: &Read<'_>,
+        range: &ByteRange,
+        limit: usize,
+        read: Reading<'_, T>,
+    ) -> Result<Vec<T>> {
+        let read = |row: heed::Result<(&[u8], &[u8])>| {
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            read(key, value)
+        };
+        self.backwards(txn, range)?.take(limit).map(read).collect()
+    }
+
+    fn backwards<'t>(&self, txn: &'t Read<'_>, range: &ByteRange) -> Result<heed::RoRevRange<'t, Bytes, Bytes>> {
+        self.table.rev_range(txn, &borrowed(range)).map_err(Error::lmdb("opening a cursor"))
+    }
+
+    pub(super) fn count(&self, txn: &Read<'_>, range: &ByteRange) -> Result<u64> {
+        self.range(txn, range)?.map(|row| row.map(|_| 1).map_err(Error::lmdb("counting rows"))).sum()
+    }
+
+    pub(super) fn last_key<'t>(&self, txn: &'t Read<'_>) -> Result<Option<&'t [u8]>> {
+        Ok(self.table.last(txn).map_err(Error::lmdb("reading a row"))?.map(|(key, _)| key))
+    }
+
+    /// Writes a row, whatever was there.
+    pub(super) fn put(&self, txn: &mut Write<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.changes(txn);
+        self.table.put(txn, key, value).map_err(Error::lmdb("writing a row"))
+    }
+
+    /// Writes a record, or says why the old one stays: one that a newer Hearth wrote is not replaced, not even by a caller
+    /// that has not read it. A row that is new costs one descent.
+    pub(super) fn put_versioned(
+        &self,
+        txn: &mut Write<'_>,
+        (key, value): (&[u8], &[u8]),
+        known: u16,
+    ) -> Result<Option<Unreadable>> {
+        self.changes(txn);
+        let old = self.table.get_or_put(txn, key, value).map_err(Error::lmdb("writing a row"))?;
+        match old.map(envelope::version_of) {
+            None => return Ok(None),
+            Some(Ok(found)) if found > known => return Ok(Some(Unreadable::TooNew { found })),
+            Some(Ok(_)) => {}
+            Some(Err(why)) => return Ok(Some(why)),
+        }
+        self.table.put(txn, key, value).map(|()| None).map_err(Error::lmdb("writing a row"))
+    }
+
+    /// Writes a row behind all others; tells whether it comes there.
+    pub(super) fn append(&self, txn: &mut Write<'_>, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.changes(txn);
+        match self.table.put_with_flags(txn, PutFlags::APPEND, key, value) {
+            Err(heed::Error::Mdb(MdbError::KeyExist)) => Ok(false),
+            put => put.map(|()| true).map_err(Error::lmdb("writing a row")),
+        }
+    }
+
+    pub(super) fn delete(&self, txn: &mut Write<'_>, key: &[u8]) -> Result<bool> {
+        self.changes(txn);
+        self.table.delete(txn, key).map_err(Error::lmdb("removing a row"))
+    }
+
+    fn changes(&self, txn: &mut Write<'_>) {
+        if self.quiet {
+            txn.forget();
+        }
+    }
+
+    /// Copies rows out as they lie, after a key: at most so many, and no more once they have so many bytes.
+    pub(super) fn slice(
+        &self,
+        txn: &Read<'_>,
+        after: Option<&[u8]>,
+        (max_rows, max_bytes): (usize, usize),
+    ) -> Result<Vec<ByteRow>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let range: (Bound<&[u8]>, Bound<&[u8]>) = (start, Bound::Unbounded);
+        let mut rows = Vec::new();
+        let mut bytes = 0_usize;
+        for row in self.table.range(txn, &range).map_err(Error::lmdb("opening a cursor"))? {
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
+            rows.push((key.to_vec(), value.to_vec()));
+            if rows.len() >= max_rows || bytes >= max_bytes {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// A key that is none of this table's.
+    pub(super) fn bad_key(&self, key: &[u8], bad: &BadKey) -> Error {
+        Error::Damaged { table: self.name, key: hex(key), reason: bad.to_string() }
+    }
+
+    /// A value that is none of this table's, whose versions are known up to `known`.
+    pub(super) fn unreadable(&self, why: Unreadable, key: String, known: Option<u16>) -> Error {
+        let table = self.name;
+        match why {
+            Unreadable::TooNew { found } => Error::TooNew { table, key, found, known: known.unwrap_or_default() },
+            Unreadable::Damaged(reason) => Error::Damaged { table, key, reason },
+        }
+    }
+
+    pub(super) fn unwritable(&self, why: Unwritable, key: String) -> Error {
+        let table = self.name;
+        match why {
+            Unwritable::TooLarge(bytes) => Error::TooLarge { table, key, bytes, max: MAX_BODY_BYTES },
+            Unwritable::Encoding(reason) => Error::Unwritable { table, key, reason },
+        }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
