@@ -115,5 +115,5 @@ fn what_waits_is_explained() {
     insta::assert_snapshot!("approvals_show", masked(&program.run(&["approvals", "show", "ap1"]).out));
     insta::assert_snapshot!("why_held", masked(&program.run(&["why", "latest"]).out));
     let status = program.run(&["status"]).out;
-    assert!(status.contains("approvals 1 open, 1 not shown to anybody yet, 1 messages wait"), "{status}");
+    assert!(status.contains("approvals 1 open, 1 not shown to anybody yet, 1 message waits"), "{status}");
 }

@@ -221,6 +221,10 @@ impl Drop for House {
         if self.host.daemon().is_some() {
             self.host.kill();
         }
+        // Before there is a store nothing was started.
+        if !self.host.data().exists() {
+            return;
+        }
         for container in self.containers() {
             self.podman(&["rm", "--force", "--time", "0", &container]);
         }

@@ -5,23 +5,30 @@ use serde_json::Value;
 use super::house::House;
 use crate::fake_telegram::TOKEN;
 
-/// What stands in the README between this fence and the next, after the words with which the way begins.
-fn block<'a>(readme: &'a str, fence: &str) -> &'a str {
-    let (_, way) = readme.split_once("From nothing to a real agent on Telegram").unwrap();
-    let (_, block) = way.split_once(fence).unwrap();
-    block.split_once("```").unwrap().0
+/// The part of the README that shows the way.
+fn way(readme: &str) -> &str {
+    let (_, way) = readme.split_once("\n## First real agent, on Telegram\n").unwrap();
+    way.split_once("\n## ").unwrap().0
+}
+
+/// What stands between such a fence and the next, wherever there is one.
+fn blocks<'a>(way: &'a str, fence: &str) -> Vec<&'a str> {
+    way.split(fence).skip(1).map(|block| block.split_once("```").unwrap().0).collect()
 }
 
 #[test]
 fn from_nothing_to_an_agent_on_telegram() {
     let Some(mut house) = House::empty() else { return };
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let way = way(&readme);
+    let shell = blocks(way, "```sh\n");
     let steps: Vec<&str> =
-        block(&readme, "```sh\n").lines().map(|line| line.split('#').next().unwrap().trim()).collect();
-    // The second makes the image, which is there already: `.ci/podman.sh` does just that.
-    let build = "cargo runner && hearth image build";
-    assert_eq!(steps, ["hearth up", build, "hearth apply agent.toml", "hearth run &", "hearth approvals approve ap1"]);
-
+        shell.iter().flat_map(|block| block.lines()).map(|line| line.split('#').next().unwrap().trim()).collect();
+    // The first makes the image, which is there already: `.ci/podman.sh` does just that. A daemon stands in for the service.
+    let before =
+        ["cargo runner && hearth image build", "hearth apply agent.toml", "hearth service install", "hearth status"];
+    let after = ["hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
+    assert_eq!(steps, [&before[..], &after].concat());
     let home = house.host.path(".");
     for (name, secret) in [("bot-token", TOKEN), ("api-key", "sk-ant-test")] {
         std::fs::write(home.join(name), secret).unwrap();
@@ -29,7 +36,7 @@ fn from_nothing_to_an_agent_on_telegram() {
     }
     // The stand-ins for Telegram and for the API of the agent CLI are somewhere else than the real ones.
     let (telegram, api) = (house.telegram.url(), house.api.port());
-    let file = block(&readme, "```toml\n").replace("/home/you", home.to_str().unwrap());
+    let file = blocks(way, "```toml\n")[0].replace("/home/you", home.to_str().unwrap());
     let file = file.replacen("[[agents]]", &format!("base_url = \"{telegram}\"\n[[agents]]\nnetwork = \"host\""), 1);
     let elsewhere = format!("env = {{ ANTHROPIC_BASE_URL = \"http://host.containers.internal:{api}\",");
     let file = file.replacen("env = {", &elsewhere, 1);
@@ -38,6 +45,8 @@ fn from_nothing_to_an_agent_on_telegram() {
     house.host.done(&["up"], b"");
     house.host.done(&["apply", home.join("agent.toml").to_str().unwrap()], b"");
     house.host.start();
+    let status = house.host.done(&["status"], b"");
+    assert!(status.contains("channel   telegram"), "{status}");
     // Who has several destinations says to whom it speaks.
     house.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
     let asked = house.wait("somebody to be asked", || {
@@ -47,6 +56,8 @@ fn from_nothing_to_an_agent_on_telegram() {
     assert!(asked.to_string().contains("telegram"), "{asked}");
     house.host.done(&["approvals", "approve", "ap1"], b"");
     house.wait("an answer", || (house.shown() == ["hello from afar"]).then_some(()));
+    let why = house.host.done(&["why", "latest"], b"");
+    assert!(why.contains("ap1 was approved"), "{why}");
     house.settle();
     house.stop();
 }
