@@ -31,7 +31,8 @@ pub(crate) fn all(asked: &Asked) {
     let mut columns = vec!["with so many sessions".to_owned()];
     columns.extend(asked.sizes().iter().map(ToString::to_string));
     let mut rows = [
-        "start until the socket answers",
+        "after an orderly end: start until the socket answers",
+        "killed with nothing to do: start until the socket answers",
         "killed with an answer that nobody had seen: start until it is shown",
         "RssAnon + RssShmem, nothing to do",
         "descriptors, nothing to do",
@@ -45,7 +46,8 @@ pub(crate) fn all(asked: &Asked) {
         let ground = filled(sessions, 1);
         let (memory, descriptors) = footprint(ground.dir.path(), asked);
         let cells = [
-            ms(start(ground.dir.path(), asked)),
+            ms(start(ground.dir.path(), asked, Daemon::stop)),
+            ms(start(ground.dir.path(), asked, drop)),
             ms(recovery(ground.dir.path(), asked)),
             format!("{memory} kB"),
             descriptors.to_string(),
@@ -65,7 +67,7 @@ fn alone(asked: &Asked) {
     let program = std::fs::metadata(env!("CARGO_BIN_EXE_hearth")).unwrap().len();
     add("the program `hearth`", format!("{:.1} MB", program as f64 / 1e6));
     let empty = Ground::new("", |_| {});
-    add("start on an empty store, until the socket answers", ms(start(empty.dir.path(), asked)));
+    add("start on an empty store, until the socket answers", ms(start(empty.dir.path(), asked, Daemon::stop)));
     let (sessions, messages) = (at_most(asked.size(2_000, 1_000, 50)), 20);
     let (one, many) = (used(&filled(sessions, 1)), used(&filled(sessions, messages)));
     let each = (many - one) / (sessions * (messages - 1)) as u64;
@@ -89,13 +91,20 @@ fn filled(sessions: usize, messages: usize) -> Ground {
     })
 }
 
-/// The middle of several starts.
-fn start(data: &Path, asked: &Asked) -> Duration {
-    let one = |_| {
-        let begin = now();
+/// The middle of several starts, each after such an end of another daemon.
+fn start(data: &Path, asked: &Asked, end: fn(Daemon)) -> Duration {
+    let start = || {
         let daemon = Daemon::start(data, &["--runtime", "process"]);
         drop(daemon.connect());
-        begin.elapsed()
+        daemon
+    };
+    end(start());
+    let one = |_| {
+        let begin = now();
+        let daemon = start();
+        let taken = begin.elapsed();
+        end(daemon);
+        taken
     };
     middle((0..asked.size(11, 5, 1)).map(one).collect())
 }

@@ -28,13 +28,13 @@ pub(crate) fn all(asked: &Asked) {
         return;
     }
     let mut part = Part::of_times(NAME, "until an agent's program has a message");
-    let Warm { commits, stored, sent } = warm(asked.size(400, 50, 3));
+    let Warm { commits, stored, sent } = warm(asked.size(400, 200, 3));
     part.add_times("one durable commit of raw LMDB, between the messages of the next two lines", commits);
     part.add_times("message stored → its prompt at the standard input of a program that runs", stored);
     part.add_times("the same since the message was sent", sent);
 
     let plain = || spoken(&Command::new("bash").args(["-c", FLOOR]).output().unwrap().stdout);
-    let (cold, floor) = cold("process", asked.size(50, 20, 2), plain);
+    let (cold, floor) = cold("process", asked.size(200, 100, 2), plain);
     part.add_times("a shell started without Hearth, until it says something", floor);
     part.add_times("message stored → the first words of a program that did not run, in a process", cold);
 
@@ -42,7 +42,7 @@ pub(crate) fn all(asked: &Asked) {
         (Some(socket), Ok(image)) => {
             let socket = PathBuf::from(socket);
             let plain = || spoken(&plain::first_output(&socket, &image, FLOOR));
-            let (cold, floor) = self::cold("podman", asked.size(30, 10, 1), plain);
+            let (cold, floor) = self::cold("podman", asked.size(100, 20, 1), plain);
             let what =
                 "a container of the same image made and started by Podman without Hearth, until it says something";
             part.add_times(what, floor);
@@ -90,9 +90,7 @@ fn cold(runtime: &str, times: usize, plain: impl Fn() -> Duration) -> (Vec<Durat
     };
     let measured = (0..times).map(one).unzip();
     // Containers would outlive a daemon that is killed.
-    let mut child = Command::new("kill").arg(daemon.child.id().to_string()).spawn().unwrap();
-    assert!(child.wait().unwrap().success());
-    daemon.ended();
+    daemon.stop();
     measured
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;
     }
-    let Way { commits, there, back } = conversation(asked.size(400, 50, 3));
+    let Way { commits, there, back } = conversation(asked.size(400, 200, 3));
     let mut part = Part::of_times(NAME, "a message and its answer");
     let compared = ms(middle(commits.clone()) * 3 + Duration::from_millis(2));
     part.add_times("one durable commit of raw LMDB, between the messages of the next two lines", commits);

@@ -50,8 +50,10 @@ impl Daemon {
         client
     }
 
-    /// Waits until it has ended, with what it started.
-    pub(crate) fn ended(mut self) {
+    /// Asks it to end, and waits until it has, with what it started.
+    pub(crate) fn stop(mut self) {
+        let mut kill = Command::new("kill").arg(self.child.id().to_string()).spawn().unwrap();
+        assert!(kill.wait().unwrap().success());
         assert!(self.child.wait().unwrap().success());
     }
 }

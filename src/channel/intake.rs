@@ -37,6 +37,9 @@ pub trait Intake: Send + Sync {
     /// Takes in a message. Ends when it is committed and synced: only then may the platform be told that it was received.
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>>;
 
+    /// What would become of a message. Nothing of it is stored: whoever asks still has to hand it over.
+    fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>>;
+
     /// Takes in a pressed button; ends as for a message.
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>>;
 

@@ -53,9 +53,9 @@ pub(super) fn note(text: &str) {
 pub(super) fn start(daemon: bool, wanted: LogFormat) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let levels = env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
-    let filter: Targets = levels.parse().unwrap_or_else(|error| {
+    let filter = read(&levels).unwrap_or_else(|error| {
         out::warning(&format!("HEARTH_LOG is not a filter like `hearth=debug`: {error}; `{default}` is used"));
-        default.parse().unwrap_or_default()
+        read(default).unwrap_or_default()
     });
     let wanted = *CHOSEN.get_or_init(|| wanted);
     let colours = wanted == LogFormat::Text && out::coloured(&std::io::stderr());
@@ -73,6 +73,17 @@ pub(super) fn start(daemon: bool, wanted: LogFormat) {
             log.finish().with(filter).try_init()
         }
     });
+}
+
+/// What is to be logged: levels, each alone or after a module and `=`, with commas between them.
+fn read(levels: &str) -> Result<Targets, String> {
+    let parts: Vec<&str> = levels.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    // A module that nobody has would be taken for one, and the log be silent.
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-:=".contains(c);
+    if let Some(part) = parts.iter().find(|part| !part.chars().all(is_name)) {
+        return Err(format!("`{part}` is neither a level nor a module"));
+    }
+    parts.join(",").parse().map_err(|error| format!("{error}"))
 }
 
 /// Lets a warning through that is new, or that was quiet for long enough.
@@ -201,6 +212,29 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn what_is_logged_is_chosen_by_module_and_level() {
+        let debug = |filter: &Targets| filter.would_enable("hearth::engine", &Level::DEBUG);
+        let warn = |filter: &Targets| filter.would_enable("another", &Level::WARN);
+        for (levels, expected) in [
+            ("hearth=info,warn", Some((false, true))),
+            ("hearth=debug,info", Some((true, true))),
+            (" hearth=debug , info,", Some((true, true))),
+            ("hearth=debug", Some((true, false))),
+            (",debug", Some((true, true))),
+            ("off", Some((false, false))),
+            ("hearth::engine=trace", Some((true, false))),
+            ("", Some((false, false))),
+            ("hearth=debg", None),
+            ("\"debug\"", None),
+            ("*", None),
+            ("[turn]=debug", None),
+            ("hearth debug", None),
+        ] {
+            assert_eq!(read(levels).ok().map(|filter| (debug(&filter), warn(&filter))), expected, "{levels:?}");
+        }
+    }
 
     #[test]
     fn the_same_warning_is_said_once_and_counted() {

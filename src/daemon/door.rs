@@ -44,10 +44,15 @@ impl Door {
     }
 
     async fn hand_over(&self, input: Input) -> Result<Reply, NotTaken> {
-        let (answer, heard) = oneshot::channel();
-        let is_new_work = matches!(input, Input::Inbound(_));
         let files = files::files_of(&input);
-        let item = Item { submission: Submission { input, dry_run: false }, answer: Some(answer) };
+        self.put(Submission { input, dry_run: false }, files).await
+    }
+
+    /// Puts something through the engine; these files are waited for by nobody else once it is committed.
+    async fn put(&self, submission: Submission, files: Vec<BlobId>) -> Result<Reply, NotTaken> {
+        let (answer, heard) = oneshot::channel();
+        let is_new_work = matches!(submission.input, Input::Inbound(_));
+        let item = Item { submission, answer: Some(answer) };
         if is_new_work {
             self.inbox.offer(item).map_err(|not_now| NotTaken::Later(not_now.to_string()))?;
         } else {
@@ -77,14 +82,26 @@ impl Door {
     }
 }
 
+fn routed(reply: Reply) -> Result<RouteReport, NotTaken> {
+    match reply {
+        Reply::Routed(report) => Ok(report),
+        other => Err(NotTaken::Refused(format!("an unexpected answer: {other:?}"))),
+    }
+}
+
 impl Intake for Door {
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         Box::pin(async move {
             self.check(&event.source.channel)?;
-            match self.hand_over(Input::Inbound(Box::new(event))).await? {
-                Reply::Routed(report) => Ok(report),
-                other => Err(NotTaken::Refused(format!("an unexpected answer: {other:?}"))),
-            }
+            routed(self.hand_over(Input::Inbound(Box::new(event))).await?)
+        })
+    }
+
+    fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
+        Box::pin(async move {
+            self.check(&event.source.channel)?;
+            let submission = Submission { input: Input::Inbound(Box::new(event)), dry_run: true };
+            routed(self.put(submission, Vec::new()).await?)
         })
     }
 

@@ -14,10 +14,11 @@ pub(super) fn changed(cx: &Cx<'_>, txn: &mut Write<'_>, change: &ClockChange) ->
         let lived = Zone::parse(before).unwrap_or_else(|_| cx.zone.clone());
         for agent in agents::in_the_common_zone(cx, txn)? {
             after.changed.insert(agent);
-            schedule::renew_zone(cx, txn, agent, &lived)?;
+            schedule::keep_due(cx, txn, agent, &lived)?;
         }
         agents::renew_contexts(cx, txn, &mut after)?;
     }
+    // All other times are found in as many steps as it takes.
     schedule::renew_all(cx, txn)?;
     schedule::renew_some(cx, txn, &mut after.effects)?;
     Ok(Applied::done(after.effects))

@@ -103,6 +103,19 @@ fn a_wrong_future_does_not_silence_a_series() {
     }
 }
 
+/// What is wrong with one task is told, and keeps no other in the zone that its people left.
+#[test]
+fn a_move_to_another_zone_passes_over_a_task_that_cannot_be_read() {
+    let mut world = World::of(ONE);
+    let lost = add(&mut world, None, Some("0 9 * * *"));
+    let daily = add(&mut world, None, Some("0 9 * * *"));
+    let row = task(&world, lost);
+    world.store().write(|db, txn| db.tasks.delete(txn, &lost).map(drop)).unwrap();
+    world.move_to("Asia/Tokyo");
+    assert_eq!(next(&world, daily), "2026-04-21T00:00:00.000Z");
+    world.store().write(|db, txn| db.tasks.put(txn, &lost, &row)).unwrap();
+}
+
 #[test]
 fn what_was_used_is_not_used_again_when_the_clock_goes_back_over_it() {
     let mut world = World::of(ONE);

@@ -185,7 +185,7 @@ fn an_end_in_order_is_nothing_to_warn_of_and_any_other_is() {
     host.kill();
     let killed = warned(&host);
     let words =
-        "Hearth was killed, or its machine went down, before it could end 1 incarnation: the next daemon ends it";
+        "Hearth was killed, or its machine went down, with 1 incarnation at work: the next daemon goes on with it";
     assert!(killed.len() == 1 && killed[0].starts_with(words), "{killed:?}");
     host.go();
     host.start();

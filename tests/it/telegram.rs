@@ -195,6 +195,29 @@ fn a_file_that_loads_for_long_holds_nobody_else_and_a_crash_loses_and_doubles_no
     assert_eq!(host.stop().code, Some(0));
 }
 
+/// A stranger's files are not even loaded: what they send keeps nobody waiting.
+#[test]
+fn files_of_strangers_stay_where_they_are() {
+    let host = Host::new();
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n{}",
+        CHAT.replace("public", "strict")
+    ));
+    let (mut host, server) = connect(host);
+    server.has_file("v", "voice/1.oga", b"sound".to_vec());
+    for number in 1..=3 {
+        let mut voice = typed(number, "");
+        voice["message"]["voice"] = json!({"file_id": "v", "duration": 1});
+        server.happens(voice);
+    }
+    wait_for("all to be confirmed", || server.unconfirmed().is_empty().then_some(()));
+    assert_eq!((server.calls("getFile").len(), host.rows("messages").len()), (0, 0));
+    let dropped: Value = serde_json::from_str(&host.done(&["dropped", "--json"], b"")).unwrap();
+    assert!(dropped.to_string().contains("unknown_sender"), "{dropped}");
+    host.check();
+    assert_eq!(host.stop().code, Some(0));
+}
+
 #[test]
 fn an_agent_changes_what_it_said_and_reacts_to_what_it_was_told() {
     let (mut host, server) = programmed();

@@ -256,6 +256,14 @@ impl Intake for Full {
         unreachable!()
     }
 
+    fn rehearsed(
+        &self,
+        _: InboundEvent,
+    ) -> crate::channel::intake::Pending<'_, Result<crate::model::report::RouteReport, crate::channel::intake::NotTaken>>
+    {
+        unreachable!()
+    }
+
     fn pressed(
         &self,
         _: crate::model::input::Press,

@@ -81,6 +81,12 @@ impl Found {
         fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
+    /// The file, if it is not fetched.
+    pub(super) fn left_out(&self, why: &str) -> Attachment {
+        let size = self.file.file_size.unwrap_or(0);
+        Attachment { name: self.name.clone(), size, mime: self.mime.clone(), blob: Err(why.to_owned()) }
+    }
+
     /// Fetches the file and hands it over. One that cannot be had says why; the message is taken all the same.
     pub(super) async fn fetched(self, api: &Api, intake: &dyn Intake, places: &Semaphore) -> Attachment {
         let told = self.file.file_size;

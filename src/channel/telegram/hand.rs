@@ -9,11 +9,14 @@ use tokio::sync::Semaphore;
 use super::super::intake::{Intake, NotTaken, Pending, Pressed};
 use super::Times;
 use super::api::Api;
+use super::attachments::Found;
 use super::event::{self, Taken};
 use super::wire::{Callback, Message, Update, User};
 use crate::model::address::{BadName, ChannelName, ForeignId, UserId};
 use crate::model::card::Button;
-use crate::model::input::Press;
+use crate::model::content::Attachment;
+use crate::model::input::{InboundEvent, Press};
+use crate::model::report::Outcome;
 
 /// Characters of what is said to whoever pressed a button.
 const NOTE_MAX: usize = 200;
@@ -71,10 +74,24 @@ impl Hand {
                 return Ok(());
             }
         };
-        for file in found {
-            event.attachments.push(file.fetched(&self.api, &*self.intake, &self.places).await);
+        if self.is_for_somebody(&event, &found).await? {
+            for file in found {
+                event.attachments.push(file.fetched(&self.api, &*self.intake, &self.places).await);
+            }
+        } else {
+            event.attachments = left_out(&found);
         }
         self.until_taken(|intake| intake.inbound((*event).clone())).await.map(drop)
+    }
+
+    /// Whether files of a message are worth fetching. Strangers must not keep the line, and the few places for files, busy.
+    async fn is_for_somebody(&self, event: &InboundEvent, found: &[Found]) -> Result<bool, String> {
+        if found.is_empty() {
+            return Ok(true);
+        }
+        let without = InboundEvent { attachments: left_out(found), ..event.clone() };
+        let report = self.until_taken(|intake| intake.rehearsed(without.clone())).await?;
+        Ok(matches!(report.outcome, Outcome::Routed | Outcome::Held))
     }
 
     async fn pressed(&self, pressed: Callback) -> Result<(), String> {
@@ -114,6 +131,10 @@ impl Hand {
             }
         }
     }
+}
+
+fn left_out(found: &[Found]) -> Vec<Attachment> {
+    found.iter().map(|file| file.left_out("it was not loaded, because nobody got its message")).collect()
 }
 
 /// The press of one of our buttons; none for another button.

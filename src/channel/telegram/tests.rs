@@ -35,6 +35,8 @@ struct Heard {
     /// What is said to the next events and presses instead of yes.
     refusals: VecDeque<NotTaken>,
     full: Option<String>,
+    /// A chat whose messages nobody gets.
+    unheard: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -50,6 +52,13 @@ impl Intake for Ears {
         }
         let report = RouteReport { event: id, chat: None, outcome: Outcome::Routed, reason: None, wirings: vec![] };
         Box::pin(async move { refusal.map_or(Ok(report), Err) })
+    }
+
+    fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
+        let unheard = self.0.lock().unwrap().unheard == Some(event.source.platform_id.as_str());
+        let outcome = if unheard { Outcome::Dropped } else { Outcome::Routed };
+        let report = RouteReport { event: String::new(), chat: None, outcome, reason: None, wirings: vec![] };
+        Box::pin(async move { Ok(report) })
     }
 
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>> {

@@ -56,6 +56,10 @@ impl Intake for Engine {
         })
     }
 
+    fn rehearsed(&self, _: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
+        unreachable!("files come with their message")
+    }
+
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>> {
         Box::pin(async move {
             self.presses.lock().unwrap().push(press);

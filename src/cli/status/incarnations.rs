@@ -43,11 +43,11 @@ pub(super) fn left(writer: Writer, incarnations: usize, claimed: u64) -> Option<
     match writer {
         Writer::Lives => None,
         Writer::Died if incarnations > 0 => Some(format!(
-            "Hearth was killed, or its machine went down, before it could end {}: the next daemon ends {} and gives back what \
-             {} on; nothing is lost",
+            "Hearth was killed, or its machine went down, with {} at work: the next daemon goes on with {}, or gives \
+             back {} messages; nothing is lost",
             words::count(incarnations, "incarnation", "incarnations"),
             theirs("it", "them"),
-            theirs("it worked", "they worked"),
+            theirs("its", "their"),
         )),
         Writer::GaveUp if claimed > 0 => {
             let messages = words::count(claimed, "message", "messages");
@@ -98,9 +98,14 @@ mod tests {
                 Writer::Died,
                 1,
                 0,
-                "before it could end 1 incarnation: the next daemon ends it and gives back what it worked on",
+                "with 1 incarnation at work: the next daemon goes on with it, or gives back its messages",
             ),
-            (Writer::Died, 2, 1, "end 2 incarnations: the next daemon ends them and gives back what they worked on"),
+            (
+                Writer::Died,
+                2,
+                1,
+                "with 2 incarnations at work: the next daemon goes on with them, or gives back their messages",
+            ),
         ] {
             let said = left(writer, incarnations, claimed);
             assert!(said.contains(words) && said.is_empty() == words.is_empty(), "{writer:?} {incarnations}: {said}");

@@ -285,9 +285,17 @@ pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: A
 
 /// Finds the next slots of an agent's tasks anew, because its people do not live in the zone `before` any more.
 pub(in crate::engine) fn renew_zone(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, before: &Zone) -> Result<()> {
+    keep_due(cx, txn, agent, before)?;
     for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
-        kept::keep(cx, txn, id, before)?;
-        renew::one(cx, txn, id)?;
+        cx.apart(txn, &mut Vec::new(), |txn, _| renew::one(cx, txn, id))?;
+    }
+    Ok(())
+}
+
+/// Lets what is due of an agent's tasks stay what it is, although its people do not live in the zone `before` any more.
+pub(in crate::engine) fn keep_due(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, before: &Zone) -> Result<()> {
+    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
+        cx.apart(txn, &mut Vec::new(), |txn, _| kept::keep(cx, txn, id, before))?;
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ pub(super) fn series(cx: &Cx<'_>, txn: &Write<'_>, (id, task): (TaskId, &Task), 
 /// they live in from now on.
 pub(super) fn keep(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, before: &Zone) -> Result<()> {
     let task = cx.db.tasks.require(txn, &id)?;
+    // Most are not due, which takes no more than this look.
     let due = task.next.filter(|next| *next <= cx.now.wall && task.state.is_open());
     let (Some(due), Recurrence::Cron(_)) = (due, &task.recurrence) else { return Ok(()) };
     if zone_of(cx, txn, task.agent)? == *before {

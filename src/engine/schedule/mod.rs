@@ -19,7 +19,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub(super) use change::{command, forget_agent, renew_zone};
+pub(super) use change::{command, forget_agent, keep_due, renew_zone};
 pub(super) use fire::due;
 pub(super) use over::{forget_fires, over};
 pub(super) use renew::{RENEWAL, renew_all, renew_some};

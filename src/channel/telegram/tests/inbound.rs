@@ -47,6 +47,24 @@ fn the_order_within_a_chat_is_kept_and_a_slow_chat_holds_no_other() {
     assert_eq!(bench.taken(), ["9", "1", "2", "3", "4"]);
 }
 
+/// Whoever may not speak to an agent keeps nobody waiting: not with files either.
+#[test]
+fn files_of_strangers_are_not_fetched() {
+    let bench = Bench::up();
+    bench.heard(|heard| heard.unheard = Some("-666"));
+    for number in 1..=3 {
+        bench.server.happens(slow_voice(&bench, -666, number));
+    }
+    bench.server.happens(message(-6, 9, "quick"));
+    bench.until("all are taken", || bench.server.unconfirmed().is_empty());
+    assert_eq!(bench.calls("getFile").len(), 0);
+    let events = bench.heard(|heard| heard.events.clone());
+    assert_eq!(events.len(), 4, "they are recorded all the same");
+    let files: Vec<_> = events.iter().flat_map(|event| &event.attachments).collect();
+    assert_eq!(files.len(), 3);
+    assert!(files.iter().all(|file| file.blob.as_ref().is_err_and(|why| why.contains("nobody got its message"))));
+}
+
 /// A file that loads for long held back what other chats said later: nothing was asked for until it was there.
 #[test]
 fn what_others_say_while_a_file_loads_is_taken_in_and_nothing_is_confirmed_before_it_is_there() {
