@@ -151,6 +151,6 @@ impl Local {
 pub(super) fn unfit(reply: Reply) -> Failure {
     match reply {
         Reply::Refused(refusal) => Failure::Failed(refusal.message),
-        other => Failure::Failed(format!("an unexpected answer: {other:?}")),
+        other => Failure::Failed(other.unexpected()),
     }
 }

@@ -351,7 +351,7 @@ fn shown(told: Told, sessions: &Path) -> Response {
 fn not_done(heard: Result<Reply, String>) -> Response {
     match heard {
         Ok(Reply::Refused(refusal)) => refused(refusal.code, refusal.message),
-        Ok(other) => refused("unexpected", format!("an unexpected answer: {other:?}")),
+        Ok(other) => refused("unexpected", other.unexpected()),
         Err(message) => refused("failed", message),
     }
 }

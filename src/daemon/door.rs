@@ -85,7 +85,7 @@ impl Door {
 fn routed(reply: Reply) -> Result<RouteReport, NotTaken> {
     match reply {
         Reply::Routed(report) => Ok(report),
-        other => Err(NotTaken::Refused(format!("an unexpected answer: {other:?}"))),
+        other => Err(NotTaken::Refused(other.unexpected())),
     }
 }
 
@@ -111,7 +111,7 @@ impl Intake for Door {
             self.check(&press.at.channel)?;
             match self.hand_over(Input::Pressed(press)).await? {
                 Reply::Answered { decided, text } => Ok(Pressed { decided, text }),
-                other => Err(NotTaken::Refused(format!("an unexpected answer: {other:?}"))),
+                other => Err(NotTaken::Refused(other.unexpected())),
             }
         })
     }

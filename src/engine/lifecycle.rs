@@ -169,8 +169,8 @@ enum Loss {
 fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     let earlier_run = incarnation.run() != now.run();
     match (incarnation.stopped_for, exit) {
-        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed | StopReason::TurnFailed), _)
-        | (Some(StopReason::Restarted | StopReason::Shutdown), _) => Loss::Ours,
+        (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed), _)
+        | (Some(StopReason::TurnFailed | StopReason::Restarted), _) => Loss::Ours,
         (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,

@@ -204,6 +204,11 @@ impl Applied {
         Self::new(Reply::Done, effects)
     }
 
+    /// A button or an answer that decided nothing, and why.
+    fn undecided(text: &str) -> Self {
+        Self::new(Reply::Answered { decided: false, text: text.to_owned() }, Vec::new())
+    }
+
     fn refused(code: &'static str, message: String) -> Self {
         Self::new(Reply::Refused(Refusal { code, message }), Vec::new())
     }

@@ -58,8 +58,6 @@ pub enum StopReason {
     TurnFailed,
     /// The operator wanted its agent to start again.
     Restarted,
-    /// The daemon is stopping.
-    Shutdown,
 }
 
 impl StopReason {
@@ -75,7 +73,6 @@ impl StopReason {
             Self::MadeRoom => "made-room",
             Self::TurnFailed => "turn-failed",
             Self::Restarted => "restarted",
-            Self::Shutdown => "shutdown",
         }
     }
 }

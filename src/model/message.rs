@@ -17,7 +17,7 @@ pub enum MessageKind {
     ChatSdk,
     /// A scheduled task.
     Task,
-    /// A call from a web service.
+    /// Made by nothing; its number in stores is nobody else's.
     Webhook,
     /// Something Hearth itself says to the agent.
     System,

@@ -51,6 +51,25 @@ pub enum SpeakerRole {
     Tool,
 }
 
+impl SpeakerRole {
+    /// The word in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// Who a word in files means, if anybody.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.as_str() == word)
+    }
+}
+
 /// Who works on a workspace session now. Every write carries the epoch, so that a worker that lost its lease without
 /// noticing is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

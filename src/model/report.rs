@@ -41,6 +41,12 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// What to say where another kind of answer was due.
+    #[must_use]
+    pub fn unexpected(&self) -> String {
+        format!("an unexpected answer: {self:?}")
+    }
+
     /// Whether nothing was done, so that the transaction is undone.
     #[must_use]
     pub fn is_refusal(&self) -> bool {

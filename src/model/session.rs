@@ -148,6 +148,12 @@ impl Session {
         }
     }
 
+    /// Whether it is kept only for a while.
+    #[must_use]
+    pub const fn is_trashed(&self) -> bool {
+        matches!(self, Self::Workspace(own) if own.deleted.is_some())
+    }
+
     /// As [`Self::chat`], to look at.
     #[must_use]
     pub const fn as_chat(&self) -> Option<&ChatSession> {

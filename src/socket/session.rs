@@ -314,7 +314,7 @@ impl From<&SessionRecord> for RecordJson {
         let text = |json: &RawJson| json.as_str().to_owned();
         let body = match &record.body {
             RecordBody::Message { role, blocks, usage, ends_turn } => BodyJson::Message {
-                role: role_word(*role).to_owned(),
+                role: role.as_str().to_owned(),
                 blocks: text(blocks),
                 usage: usage.as_ref().map(text),
                 ends_turn: *ends_turn,
@@ -348,24 +348,7 @@ impl RecordJson {
 /// # Errors
 /// For another word.
 pub fn role_of(word: &str) -> Result<SpeakerRole, String> {
-    Ok(match word {
-        "system" => SpeakerRole::System,
-        "user" => SpeakerRole::User,
-        "assistant" => SpeakerRole::Assistant,
-        "tool" => SpeakerRole::Tool,
-        _ => return Err(format!("role: `{word}` is none of system, user, assistant, tool")),
-    })
-}
-
-/// The word in files.
-#[must_use]
-pub const fn role_word(role: SpeakerRole) -> &'static str {
-    match role {
-        SpeakerRole::System => "system",
-        SpeakerRole::User => "user",
-        SpeakerRole::Assistant => "assistant",
-        SpeakerRole::Tool => "tool",
-    }
+    SpeakerRole::parse(word).ok_or_else(|| format!("role: `{word}` is none of system, user, assistant, tool"))
 }
 
 impl From<GuardJson> for Guard {

@@ -120,7 +120,7 @@ impl<'a> Look<'a> {
     fn key(&self, id: SessionId, text: &str) -> Result<Found> {
         let Some(workspace) = self.db.sessions_by_id.get(self.txn, &id)? else { return Err(self.missing(text)) };
         if self.workspace() == Some(workspace) {
-            let found = self.load(workspace, id)?.filter(|found| !is_trashed(&found.session));
+            let found = self.load(workspace, id)?.filter(|found| !found.session.is_trashed());
             return found.ok_or_else(|| self.missing(text));
         }
         let actual = self.root_of(workspace)?;
@@ -177,7 +177,7 @@ impl<'a> Look<'a> {
             (Err(trouble), Reference::File | Reference::Nothing) => Err(trouble),
             (Err(trouble), Reference::Key(id)) => {
                 let Some(workspace) = self.db.sessions_by_id.get(self.txn, id)? else { return Err(trouble) };
-                self.load(workspace, *id)?.filter(|found| !is_trashed(&found.session)).ok_or(trouble)
+                self.load(workspace, *id)?.filter(|found| !found.session.is_trashed()).ok_or(trouble)
             }
             (Err(trouble), Reference::Latest) => self.newest_anywhere()?.ok_or(trouble),
             (Err(trouble), Reference::Label(label)) => {
@@ -322,9 +322,4 @@ impl<'a> Look<'a> {
         }
         best.ok_or_else(|| self.missing(text))
     }
-}
-
-/// Whether a session is in the trash.
-pub(super) fn is_trashed(session: &Session) -> bool {
-    matches!(session, Session::Workspace(own) if own.deleted.is_some())
 }

@@ -17,7 +17,6 @@ use crate::model::id::SessionId;
 use crate::model::record::{Lease, RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{Compaction, Session, WorkspaceSession};
 use crate::model::take_in::FileSession;
-use crate::socket::session::role_word;
 use crate::state::{Read, Tables};
 
 /// Records that are looked through for the last message.
@@ -274,7 +273,7 @@ pub(super) fn record(number: u64, row: SessionRecord) -> RecordJson {
     };
     match row.body {
         RecordBody::Message { role, blocks, usage, .. } => {
-            shape.role = Some(role_word(role));
+            shape.role = Some(role.as_str());
             shape.text = Some(words(&blocks));
             shape.blocks = raw(blocks);
             shape.usage = usage.and_then(raw);

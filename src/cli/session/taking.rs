@@ -309,7 +309,7 @@ impl<'a> Taking<'a> {
             Host::Store(local) => match local.submit(Input::Workspace(Box::new(input)), false)? {
                 Reply::Workspace(reply) => Ok(WorkspaceDone::from(*reply)),
                 Reply::Refused(refusal) => Err(Trouble::new(refusal.code, refusal.message, "")),
-                other => Err(Trouble::new("failed", format!("an unexpected answer: {other:?}"), "")),
+                other => Err(Trouble::new("failed", other.unexpected(), "")),
             },
         }
     }

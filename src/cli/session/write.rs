@@ -172,7 +172,7 @@ fn submit(place: &Place, wanted: SessionRequest) -> Result<DoneJson, Trouble> {
             match local.submit(input, false)? {
                 Reply::Session(answer) => SessionAnswer::from(*answer),
                 Reply::Refused(refusal) => return Err(Trouble::new(refusal.code, refusal.message, "")),
-                other => return Err(Trouble::new("failed", format!("an unexpected answer: {other:?}"), "")),
+                other => return Err(Trouble::new("failed", other.unexpected(), "")),
             }
         }
     };
@@ -238,7 +238,7 @@ pub(super) fn append(place: &Place, args: AppendArgs, json: bool) -> Told {
             let text = if text == "-" { typed()? } else { text };
             let role = crate::socket::session::role_of(&args.role);
             let role = role.map_err(|why| Trouble::new("invalid_role", why, "").usage())?;
-            let role = crate::socket::session::role_word(role);
+            let role = role.as_str();
             vec![records::message(role, &text, args.ends_turn.then_some(true))]
         }
     };

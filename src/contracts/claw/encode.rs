@@ -8,7 +8,7 @@ use super::json::{Fields, Json};
 use super::parts::block;
 use super::sanitize::{redact, sanitize};
 use crate::model::content::RawJson;
-use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
+use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::Compaction;
 use crate::model::take_in::SessionHead;
 use crate::model::time::Timestamp;
@@ -113,21 +113,11 @@ fn record_fields(record: &SessionRecord) -> Fields {
             if let Json::Object(fields) = record { fields } else { Fields::new() }
         }
         RecordBody::Message { role, blocks, usage, .. } => {
-            let said = [("role", text(word(*role))), ("blocks", Json::List(all_blocks(blocks)))];
+            let said = [("role", text(role.as_str())), ("blocks", Json::List(all_blocks(blocks)))];
             let usage = usage.as_ref().map(|usage| ("usage", Json::Object(parse_fields(usage))));
             let said = said.into_iter().chain(usage).map(|(name, value)| (name.to_owned(), value));
             typed("message", [("message", Some(Json::Object(said.collect())))])
         }
-    }
-}
-
-/// The word for who said something.
-const fn word(role: SpeakerRole) -> &'static str {
-    match role {
-        SpeakerRole::System => "system",
-        SpeakerRole::User => "user",
-        SpeakerRole::Assistant => "assistant",
-        SpeakerRole::Tool => "tool",
     }
 }
 

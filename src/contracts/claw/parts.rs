@@ -172,13 +172,7 @@ pub(super) fn message(mut fields: Fields) -> Result<SessionRecord, Wrong> {
 }
 
 fn role(text: &str) -> Result<SpeakerRole, Wrong> {
-    match text {
-        "system" => Ok(SpeakerRole::System),
-        "user" => Ok(SpeakerRole::User),
-        "assistant" => Ok(SpeakerRole::Assistant),
-        "tool" => Ok(SpeakerRole::Tool),
-        _ => Err(format!("`{}` is not a role", text.chars().take(40).collect::<String>())),
-    }
+    SpeakerRole::parse(text).ok_or_else(|| format!("`{}` is not a role", text.chars().take(40).collect::<String>()))
 }
 
 fn usage(value: Json) -> Result<Json, Wrong> {

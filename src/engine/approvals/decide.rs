@@ -7,7 +7,6 @@ use crate::engine::{Applied, Cx, Result, requests, skips};
 use crate::model::approval::{Approval, Decider, Matters};
 use crate::model::card::{CardOption, Matter};
 use crate::model::id::ApprovalId;
-use crate::model::report::Reply;
 use crate::state::Write;
 
 /// Takes in the operator's choice: the value of an option, its label, or its number.
@@ -36,13 +35,7 @@ fn on_approval(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, value: &str) ->
             Err(why) => return Ok(Applied::refused("invalid", format!("{id}: {why}"))),
         },
     };
-    let mut effects = Vec::new();
-    let choice = Choice { id, approval, option, by: Decider::Operator, at: None };
-    let (decided, text) = match outcome::carry_out(cx, txn, choice, &mut effects)? {
-        Ok(text) => (true, text),
-        Err(why) => (false, why),
-    };
-    Ok(Applied::new(Reply::Answered { decided, text }, effects))
+    outcome::answer(cx, txn, Choice { id, approval, option, by: Decider::Operator, at: None })
 }
 
 /// An agent for which there was no room on the card.

@@ -3,13 +3,14 @@
 use super::texts::APPROVE;
 use super::{channels, held, rows, senders};
 use crate::engine::requests::Denial;
-use crate::engine::{Cx, Result, cards, requests};
+use crate::engine::{Applied, Cx, Result, cards, requests};
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, Decider, Matters};
 use crate::model::card::CardOption;
 use crate::model::effect::Effect;
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
+use crate::model::report::Reply;
 use crate::state::Write;
 
 /// A choice that counts: whoever made it may, and the approval is open.
@@ -29,8 +30,17 @@ pub(super) struct Choice {
 /// What to tell whoever chose: what came of it, or why nothing did.
 pub(super) type Told = std::result::Result<String, String>;
 
-/// Carries out a choice.
-pub(super) fn carry_out(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects: &mut Vec<Effect>) -> Result<Told> {
+/// Carries out a choice and says what came of it.
+pub(super) fn answer(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice) -> Result<Applied> {
+    let mut effects = Vec::new();
+    let (decided, text) = match carry_out(cx, txn, choice, &mut effects)? {
+        Ok(text) => (true, text),
+        Err(why) => (false, why),
+    };
+    Ok(Applied::new(Reply::Answered { decided, text }, effects))
+}
+
+fn carry_out(cx: &Cx<'_>, txn: &mut Write<'_>, choice: Choice, effects: &mut Vec<Effect>) -> Result<Told> {
     match choice.approval.about {
         Matters::Sender { .. } => senders::decided(cx, txn, choice, effects),
         Matters::Channel { .. } => channels::decided(cx, txn, choice, effects),

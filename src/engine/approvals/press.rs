@@ -7,7 +7,6 @@ use crate::model::approval::{Approval, Decider};
 use crate::model::card::{Button, CardOption, Matter};
 use crate::model::id::ApprovalId;
 use crate::model::input::Press;
-use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::state::Write;
 
@@ -22,23 +21,19 @@ pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, press: &Press
 }
 
 fn on_approval(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, press: &Press) -> Result<Applied> {
-    let Some(approval) = cx.db.approvals.get(txn, &id)? else { return Ok(nothing("This is not asked any more.")) };
+    let Some(approval) = cx.db.approvals.get(txn, &id)? else {
+        return Ok(Applied::undecided("This is not asked any more."));
+    };
     let scope = approvers::scope(cx, txn, &approval.about)?;
     if !approvers::may_decide(cx, txn, &press.by, &scope)? {
-        return Ok(nothing("You may not decide this."));
+        return Ok(Applied::undecided("You may not decide this."));
     }
     let option = match decide_press(&approval, &press.button, cx.now.wall) {
         Ok(option) => option.clone(),
-        Err(why) => return Ok(nothing(why)),
+        Err(why) => return Ok(Applied::undecided(why)),
     };
     let by = Decider::Person(press.by.clone());
-    let mut effects = Vec::new();
-    let choice = Choice { id, approval, option, by, at: Some(press.at.clone()) };
-    let (decided, text) = match outcome::carry_out(cx, txn, choice, &mut effects)? {
-        Ok(text) => (true, text),
-        Err(why) => (false, why),
-    };
-    Ok(Applied::new(Reply::Answered { decided, text }, effects))
+    outcome::answer(cx, txn, Choice { id, approval, option, by, at: Some(press.at.clone()) })
 }
 
 /// The option that a button stands for now, or why it stands for none.
@@ -58,10 +53,6 @@ fn decide_press<'a>(
     }
     let at = usize::try_from(button.option).unwrap_or(usize::MAX);
     approval.options.get(at).ok_or("This card has no such option.")
-}
-
-fn nothing(text: &str) -> Applied {
-    Applied::new(Reply::Answered { decided: false, text: text.to_owned() }, Vec::new())
 }
 
 /// An approval that waits for a decision, if the time for it is not over.

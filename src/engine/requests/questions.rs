@@ -87,14 +87,16 @@ fn adopt(cx: &Cx<'_>, txn: &mut Write<'_>, (asker, to): (&Asker, &Address), new:
 
 /// Somebody pressed a button of a question's card, or answered it in words.
 pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId, press: &Press) -> Result<Applied> {
-    let Some(question) = cx.db.questions.get(txn, &id)? else { return Ok(undecided("This question is not known.")) };
+    let Some(question) = cx.db.questions.get(txn, &id)? else {
+        return Ok(Applied::undecided("This question is not known."));
+    };
     let here = press.at.channel == question.to.channel && press.at.platform_id == question.to.platform_id;
     let ours = here && press.by.channel() == &question.to.channel && press.button.nonce == question.nonce;
     let position = usize::try_from(press.button.option).ok();
     let option = position.and_then(|position| question.options.get(position)).filter(|_| ours).cloned();
-    let Some(option) = option else { return Ok(undecided("This button means nothing any more.")) };
+    let Some(option) = option else { return Ok(Applied::undecided("This button means nothing any more.")) };
     if !may_answer(cx, txn, &question, &press.by)? {
-        return Ok(undecided("You may not answer this question."));
+        return Ok(Applied::undecided("You may not answer this question."));
     }
     answered(cx, txn, (id, question), option, Decider::Person(press.by.clone()))
 }
@@ -148,10 +150,6 @@ pub(in crate::engine) fn expire(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut 
     Ok(())
 }
 
-fn undecided(text: &str) -> Applied {
-    Applied::new(Reply::Answered { decided: false, text: text.to_owned() }, Vec::new())
-}
-
 /// Whether a person may talk to the agent that asks, in the chat where it asks.
 fn may_answer(cx: &Cx<'_>, txn: &Write<'_>, question: &Question, by: &UserId) -> Result<bool> {
     let Some(session) = sessions::load(cx, txn, question.session)? else { return Ok(false) };
@@ -181,7 +179,7 @@ fn answered(
 ) -> Result<Applied> {
     let mut effects = Vec::new();
     if question.state != QuestionState::Open || question.expires <= cx.now.wall {
-        return Ok(undecided("This question is closed."));
+        return Ok(Applied::undecided("This question is closed."));
     }
     let who = name(&by);
     let value = option.value.clone();

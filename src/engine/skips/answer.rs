@@ -11,21 +11,21 @@ use crate::state::Write;
 
 /// Somebody pressed a button of the card, or answered it in words: whoever has authority over the agent may.
 pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, press: &Press) -> Result<Applied> {
-    let Some(skip) = cx.db.skips.get(txn, &id)? else { return Ok(undecided("This skip is not known.")) };
+    let Some(skip) = cx.db.skips.get(txn, &id)? else { return Ok(Applied::undecided("This skip is not known.")) };
     if !approvals::administers(cx, txn, &press.by, skip.agent)? {
-        return Ok(undecided("You may not decide this."));
+        return Ok(Applied::undecided("You may not decide this."));
     }
     if skip.nonce != Some(press.button.nonce) {
-        return Ok(undecided("This card was replaced by a newer one."));
+        return Ok(Applied::undecided("This card was replaced by a newer one."));
     }
     let position = usize::try_from(press.button.option).unwrap_or(usize::MAX);
     let option = texts::options(skip.session.is_some()).into_iter().nth(position);
     let Some(answer) = option.and_then(|option| SkipAnswer::parse(&option.value)) else {
-        return Ok(undecided("This card has no such option."));
+        return Ok(Applied::undecided("This card has no such option."));
     };
     match conclude(cx, txn, (id, skip), (Decider::Person(press.by.clone()), answer))? {
         Ok(applied) => Ok(applied),
-        Err(why) => Ok(undecided(&why)),
+        Err(why) => Ok(Applied::undecided(&why)),
     }
 }
 
@@ -43,10 +43,6 @@ pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, va
         Ok(applied) => Ok(applied),
         Err(why) => Ok(Applied::refused("closed", format!("{id}: {why}"))),
     }
-}
-
-fn undecided(text: &str) -> Applied {
-    Applied::new(Reply::Answered { decided: false, text: text.to_owned() }, Vec::new())
 }
 
 /// Ends a skip; why it cannot be ended, if it is over.

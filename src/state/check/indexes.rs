@@ -46,11 +46,6 @@ fn active(session: &Session, name: SessionName) -> Option<&ChatSession> {
     session.as_chat().filter(|chat| chat.status == SessionStatus::Active && chat.name == name)
 }
 
-/// Whether it is kept only for a while.
-fn in_trash(session: &Session) -> bool {
-    matches!(session, Session::Workspace(own) if own.deleted.is_some())
-}
-
 /// Sessions and their incarnations.
 pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
@@ -64,7 +59,7 @@ pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
         &db.sessions,
         &db.recency,
         |(fingerprint, discriminator, id), session| {
-            (!in_trash(session)).then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+            (!session.is_trashed()).then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
         },
         |(fingerprint, discriminator, _, id), ()| (*fingerprint, *discriminator, *id),
     )?;
@@ -72,7 +67,7 @@ pub(super) fn of_sessions(check: &mut Check<'_, '_>) -> Result<()> {
         &db.sessions,
         &db.spoken,
         |(fingerprint, discriminator, id), session| {
-            let shown = session.messages() > 0 && !in_trash(session);
+            let shown = session.messages() > 0 && !session.is_trashed();
             shown.then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
         },
         |(fingerprint, discriminator, _, id), ()| (*fingerprint, *discriminator, *id),

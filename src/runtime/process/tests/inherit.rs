@@ -62,7 +62,8 @@ fn the_environment_is_what_is_given_and_nothing_else() {
 #[test]
 fn two_descriptors_are_inherited_and_others_are_covered() {
     // Inheritable, as the store's data file is.
-    let (_read, write) = rustix::pipe::pipe().unwrap();
+    let (_read, write) = std::io::pipe().unwrap();
+    rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();
     let world = World::python(DUMP_DESCRIPTORS);
     world.ensure(1, 1);
     assert_eq!(world.heard.gone(se(1), 1), (Exit::Code(0), String::new()));
