@@ -52,7 +52,7 @@ pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, jso
         }
     }
     if strange > 0 {
-        out::note(&format!("{strange} lines are no JSON and are left out"));
+        out::note(&format!("{strange} lines are not JSON and are left out"));
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ pub(super) fn of_state_file(trouble: &StateTrouble) -> (&'static str, String) {
             "it names no schema_version that counts; the agent brings it up to date when it next registers its session"
                 .to_owned(),
         ),
-        StateTrouble::Unreadable(why) => ("unreadable", format!("it is no JSON object: {why}")),
+        StateTrouble::Unreadable(why) => ("unreadable", format!("it cannot be read: {why}")),
         StateTrouble::Locked => ("locked", "somebody holds its lock; it is tried again".to_owned()),
         StateTrouble::Unusable(why) => ("unusable", format!("{why}; it is tried again")),
     }

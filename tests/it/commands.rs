@@ -119,7 +119,7 @@ fn values_are_refused_as_in_a_file() {
         (&["agents", "add", "a", "--env", "HOME=/"], 1, "`HOME` is set by Hearth"),
         (&["chats", "add", "telegram/1", "--unknown-senders", "ask"], 1, "`unknown_senders` cannot be \"ask\""),
         (&["users", "add", "ann"], 1, "`ann` is not a user id like telegram:123"),
-        (&["chats", "show", "telegram"], 2, "`telegram` is no chat"),
+        (&["chats", "show", "telegram"], 2, "`telegram` is not a chat"),
         (&["agents", "set", "a", "--clear", "folder"], 2, "invalid value 'folder'"),
         (&["sweep"], 2, "--once"),
         (&["why"], 2, "MESSAGE"),

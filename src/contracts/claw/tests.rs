@@ -166,7 +166,7 @@ fn damage_names_its_line_and_what_can_be_read() {
     }
     let broken = [META.as_bytes(), b"\n", SAID.as_bytes(), b"\n{\"a\":\"\xff\"}\n", SAID.as_bytes(), b"\n"].concat();
     let damage = read_bytes(&broken).unwrap_err().to_string();
-    assert_eq!(damage, "line 3: it is no UTF-8 at byte 6; 2 records of it can be read");
+    assert_eq!(damage, "line 3: it is not UTF-8 from byte 6 on; 2 records of it can be read");
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn task(
     found: &Found,
 ) -> Result<FoundTask, String> {
     let content =
-        serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is no JSON".to_owned())?;
+        serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is not JSON".to_owned())?;
     let text = |key: &str| content.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let prompt = text("prompt").ok_or("it has no prompt")?.to_owned();
     let recurrence = row.filled("recurrence").map(|text| text.trim().to_owned());

@@ -204,7 +204,7 @@ fn cursors(db: &Database, found: &mut Found) -> Result<Cursors, Error> {
             "last_timestamp" => cursors.seen = row.filled("value"),
             "last_agent_timestamp" => match serde_json::from_str(&row.name("value")) {
                 Ok(answered) => cursors.answered = answered,
-                Err(_) => found.leave(Kind::Other, "router_state", "up to where chats were answered is no JSON"),
+                Err(_) => found.leave(Kind::Other, "router_state", "up to where chats were answered is not JSON"),
             },
             _ => {}
         }

@@ -29,7 +29,7 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "nobody", "mg1"], 1, "there is no agent nobody; `hearth agents list` shows those there are"),
     (&["mutes", "add", "main", "t/spaces"], 1, "there is no chat t/spaces; `hearth chats list` shows those there are"),
     (&["mutes", "add", "main", "mg9"], 1, "there is no chat mg9"),
-    (&["mutes", "add", "main", "spaces"], 1, "`spaces` is no chat"),
+    (&["mutes", "add", "main", "spaces"], 1, "`spaces` is not a chat"),
     (&["mutes", "add", "main", "mg1/a", "--thread", "b"], 1, "names the thread a, and --thread b another one"),
     (&["mutes", "add", "../x", "mg1"], 1, "`../x` cannot be an agent's folder"),
     (&["mutes", "add", "main"], 2, "CHAT[/THREAD]"),

@@ -61,7 +61,7 @@ pub enum Error {
         /// The last lines of the build.
         tail: String,
     },
-    /// A file that belongs into the image cannot be read.
+    /// A file that belongs in the image cannot be read.
     #[error("cannot read {}", path.display())]
     File {
         /// Which.
