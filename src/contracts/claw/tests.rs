@@ -467,8 +467,18 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200), stem in ".{0,20}") {
-        drop(decode(&bytes, &stem, Timestamp::from_millis(0)));
+    fn bytes_are_a_session_or_damaged_at_a_place(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200), stem in ".{0,20}",
+    ) {
+        let lines = u64::try_from(bytes.split(|b| *b == b'\n').count()).unwrap();
+        match decode(&bytes, &stem, Timestamp::from_millis(0)) {
+            Ok(session) => prop_assert_eq!(read_text(&again(&session)).records, session.records),
+            Err(Damage::Record { line, why, recoverable }) => {
+                prop_assert!(!why.is_empty() && recoverable <= lines);
+                prop_assert!(line.is_none_or(|line| (1..=lines).contains(&line)), "{:?} of {}", line, lines);
+            }
+            Err(Damage::LineTooLong { .. }) => prop_assert!(false, "none is that long"),
+        }
     }
 
     #[test]

@@ -292,7 +292,7 @@ fn task(
     let reply = said.or_else(|| session.place.clone()).filter(|place| known(place) && home.as_ref() != Some(place));
     let at = match row.filled("process_after") {
         None => None,
-        Some(text) => Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is none"))?),
+        Some(text) => Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is not a time"))?),
     };
     // Without a time it is due since it was made, unless it comes at times of its own.
     let at = at.or_else(|| time(row, "timestamp").filter(|_| recurrence.is_none()));

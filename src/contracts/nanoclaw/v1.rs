@@ -332,7 +332,7 @@ fn task(
     let next = match &next {
         None => None,
         Some(text) => {
-            Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is none"))?.to_string())
+            Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is not a time"))?.to_string())
         }
     };
     let (first, recurrence) = match row.name("schedule_type").as_str() {

@@ -1,5 +1,14 @@
 //! Numbers by chance that are always the same for a seed.
 
+use std::ops::RangeInclusive;
+
+/// The seeds of a run: those of `HEARTH_SEED`, which is `3` or `1-12`, else `default`.
+pub(crate) fn seeds(default: &str) -> RangeInclusive<u64> {
+    let seeds = std::env::var("HEARTH_SEED").unwrap_or_else(|_| default.to_owned());
+    let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
+    first.parse().unwrap()..=last.parse().unwrap()
+}
+
 /// A stream of such numbers (splitmix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(pub(crate) u64);
