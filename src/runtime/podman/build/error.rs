@@ -44,7 +44,7 @@ pub enum Error {
         said: String,
     },
     /// It said something that is not understood.
-    #[error("Podman at {} answers something else than its API says: {what}", socket.display())]
+    #[error("Podman at {} answers something other than its API says: {what}", socket.display())]
     Unclear {
         /// Its socket.
         socket: PathBuf,
