@@ -80,9 +80,9 @@ def read_json(path):
     try:
         value = json.loads(data.decode("utf-8"))
     except ValueError as error:
-        raise Unusable("%s is no JSON: %s" % (path, error)) from None
+        raise Unusable("%s is not JSON: %s" % (path, error)) from None
     if not isinstance(value, dict) or not is_number(value.get("v")):
-        raise Unusable("%s is no object with a version" % path)
+        raise Unusable("%s is not an object with a version" % path)
     if value["v"] > VERSION:
         raise Unusable("%s has version %d, this agent knows %d" % (path, value["v"], VERSION))
     return value

@@ -81,8 +81,8 @@ fn look(paths: &Paths, plan: &ChangeRequest, name: &str) -> Result<Looked, Failu
 
 fn changed() -> Failure {
     Failure::Failed(
-        "what this file would change is not what was shown any more, because the configuration changed meanwhile: \
-         nothing was applied, look again with --dry-run"
+        "the configuration changed meanwhile, so this file would now have another effect than shown: nothing was \
+         applied, look again with --dry-run"
             .to_owned(),
     )
 }

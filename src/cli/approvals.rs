@@ -114,7 +114,7 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
         }
         ApprovalsCommand::Show { approval } => {
             let shown = Reader::open(paths.data())?.read(|db, txn| show(db, txn, *approval))?;
-            let shown = shown.ok_or_else(|| entity::missing("approval", &approval.to_string(), "approvals"))?;
+            let shown = shown.ok_or_else(|| entity::missing("approval", &approval.to_string()))?;
             if json { out::json(&shown) } else { print(&shown) }
         }
         ApprovalsCommand::Approve(args) => {
@@ -132,7 +132,7 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
 fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.map(|agent| agent.id).ok_or_else(|| entity::missing("agent", folder, "agents"))
+    found.map(|agent| agent.id).ok_or_else(|| entity::missing("agent", folder))
 }
 
 /// An approval that is open, for the view of everything.

@@ -114,7 +114,7 @@ pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c C
             entry.spec.channel == *channel && entry.spec.platform_id == *platform_id
         }
     };
-    known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string(), "chats"))
+    known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string()))
 }
 
 /// A chat as the socket names it.

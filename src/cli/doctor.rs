@@ -300,9 +300,9 @@ fn room(paths: &Paths, reader: &Reader) -> Check {
     match reader.usage(paths.data()) {
         Ok(usage) => match usage.admission() {
             Admission::Open if usage.unused > MUCH_UNUSED && usage.unused / 4 > usage.used => {
-                let mend = "end programs that read the store for long, like `hearth-dump` in a pipe: as long as one reads, no \
-                            page is used again; with the daemon stopped, `hearth compact` makes the file small";
-                let found = format!("{} bytes of the store's file hold nothing, {} do", usage.unused, usage.used);
+                let mend = "end programs that read the store for long, like `hearth-dump` in a pipe: while one reads, no page is \
+                            reused; with the daemon stopped, `hearth compact` shrinks the file";
+                let found = format!("{} bytes of the store's file are unused, {} are in use", usage.unused, usage.used);
                 bad("room", Verdict::Warn, found, mend)
             }
             Admission::Open => {

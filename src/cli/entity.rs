@@ -104,14 +104,14 @@ pub(super) fn list(name: &str, as_json: bool, entities: Vec<Json>, columns: &[(&
 }
 
 /// That something is not there, and where to look.
-pub(super) fn missing(what: &str, name: &str, command: &str) -> Failure {
-    Failure::Failed(format!("there is no {what} {name}; `hearth {command} list` shows those there are"))
+pub(super) fn missing(what: &str, name: &str) -> Failure {
+    Failure::Failed(format!("there is no {what} {name}; see `hearth {what}s list`"))
 }
 
 /// Refuses the name of an agent that is not there.
 pub(super) fn known_agent(known: &Configuration, folder: &str) -> Done {
     let found = known.agents.iter().any(|agent| agent.folder.as_str() == folder);
-    if found { Ok(()) } else { Err(missing("agent", folder, "agents")) }
+    if found { Ok(()) } else { Err(missing("agent", folder)) }
 }
 
 /// That something is there already, and what to do instead.

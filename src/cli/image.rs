@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::entity::missing;
 use super::progress::Building;
 use super::{Done, Failure, configuration, out};
 use crate::config::Paths;
@@ -174,7 +175,7 @@ impl Wishes {
                 "agent {name} has no packages and uses the image {}; give it some with `packages` in hearth.toml",
                 image::OWN
             ))),
-            None => Err(Failure::Failed(format!("there is no agent {name}; `hearth agents list` shows them"))),
+            None => Err(missing("agent", name)),
         };
         names.iter().map(choose).collect()
     }
@@ -217,7 +218,7 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Fai
     let wishes = Wishes::read(paths)?;
     let agents = wishes.agents();
     let Some(agent) = agents.iter().find(|agent| agent.folder == folder) else {
-        return Err(Failure::Failed(format!("there is no agent {folder}; `hearth agents list` shows them")));
+        return Err(missing("agent", folder));
     };
     if let (false, Some(image)) = (agent.needs_own(), wishes.configured()) {
         return Err(Failure::Failed(format!(

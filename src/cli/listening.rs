@@ -112,7 +112,7 @@ fn place(known: &Configuration, at: &Where) -> Result<ThreadJson, Failure> {
     });
     let Some((chat, inner)) = found.or_else(|| cuts.into_iter().next()) else {
         let what = whole.map_err(Failure::Failed)?;
-        return Err(entity::missing("chat", &what.to_string(), "chats"));
+        return Err(entity::missing("chat", &what.to_string()));
     };
     if let (Some(inner), Some(thread)) = (&inner, &at.thread) {
         let what = format!("{} names the thread {inner}, and --thread {thread} another one; name one", at.place);

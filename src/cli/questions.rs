@@ -78,7 +78,7 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
                 Some(row) => shown(db, txn, *question, row).map(Some),
                 None => Ok::<_, state::Error>(None),
             })?;
-            let found = found.ok_or_else(|| entity::missing("question", &question.to_string(), "questions"))?;
+            let found = found.ok_or_else(|| entity::missing("question", &question.to_string()))?;
             if json { out::json(&found) } else { print(&found) }
         }
         QuestionsCommand::Answer { question, option } => {

@@ -42,7 +42,7 @@ impl std::str::FromStr for ChatRef {
             return Ok(Self::Id(id));
         }
         let not_a_chat =
-            || format!("`{text}` is no chat; write an id like mg7, or channel/platform-id like telegram/123");
+            || format!("`{text}` is not a chat; write an id like mg7, or channel/platform-id like telegram/123");
         let (channel, platform_id) = text.split_once('/').ok_or_else(not_a_chat)?;
         if platform_id.is_empty() {
             return Err(not_a_chat());

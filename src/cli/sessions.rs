@@ -165,7 +165,7 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
         SessionsCommand::Prompt { session } => prompt::prompt(paths, &reader, *session, json),
         SessionsCommand::Show { session } => {
             let shown = reader.read(|db, txn| show(db, txn, *session))?;
-            let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;
+            let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string()))?;
             if json { out::json(&shown) } else { print(&shown) }
         }
         SessionsCommand::Transcript { session } => transcripts::transcript(paths, &reader, *session, json),

@@ -98,7 +98,7 @@ pub(super) fn skips(paths: &Paths, command: &SkipsCommand, json: bool) -> Done {
                 Some(row) => shown(db, txn, *skip, row).map(Some),
                 None => Ok::<_, state::Error>(None),
             })?;
-            let found = found.ok_or_else(|| entity::missing("skip", &skip.to_string(), "skips"))?;
+            let found = found.ok_or_else(|| entity::missing("skip", &skip.to_string()))?;
             if json { out::json(&found) } else { print(&found) }
         }
         SkipsCommand::Ack { skip, now } => {
@@ -223,7 +223,7 @@ fn print(skip: &SkipJson) -> Done {
     out::line(&format!("{} of {} by {}: {} since {}", skip.skip, skip.agent, skip.skill, skip.state, skip.since))?;
     out::line(&format!("step {}: {}", skip.step, skip.reason))?;
     skip.items.iter().try_for_each(|item| out::line(&format!("- {item}")))?;
-    let often = if skip.repeats > 1 { format!(", the {}. in a row", skip.repeats) } else { String::new() };
+    let often = if skip.repeats > 1 { format!(", number {} in a row", skip.repeats) } else { String::new() };
     let session = skip.session.as_deref().map(|session| format!(", in {session}")).unwrap_or_default();
     out::line(&format!("{}{often}{session}, skipped {}, seen {}", skip.kind, skip.occurred, skip.taken))?;
     if let Some(message) = &skip.message {

@@ -47,7 +47,7 @@ struct Status {
     /// The message that has waited longest; null if none waits.
     oldest_pending: Option<PendingStatus>,
     store: StoreStatus,
-    /// Agents whose provider wants less work.
+    /// Agents whose provider limits them.
     held_off: Vec<HeldOff>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
@@ -411,7 +411,7 @@ fn print_summary(status: &Status) -> Done {
     }
     let StoreStatus { used_bytes, limit_bytes, free_bytes, unused_bytes, readers, readers_max, .. } = &status.store;
     out::line(&format!(
-        "store     {} of {} used, {} of its file hold nothing, {} free on the disk, {readers} of {readers_max} reader slots used",
+        "store     {} of {} used, {} of its file unused, {} free on the disk, {readers} of {readers_max} reader slots used",
         megabytes(*used_bytes),
         megabytes(*limit_bytes),
         megabytes(*unused_bytes),

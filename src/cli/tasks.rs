@@ -182,7 +182,7 @@ pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failu
 fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
-    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent, "agents"))?.id;
+    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent))?.id;
     let reply = args.chat.map(|chat| chats::place(&known, &chat)).transpose()?;
     Ok(NewTaskJson {
         agent: agent.to_string(),

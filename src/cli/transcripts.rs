@@ -52,7 +52,7 @@ pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, jso
         }
     }
     if strange > 0 {
-        out::note(&format!("{strange} lines are no JSON and are left out"));
+        out::note(&format!("{strange} lines are not JSON and are left out"));
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ struct NoteJson {
 pub(super) fn memory(paths: &Paths, agent: &str, json: bool) -> Done {
     let folder = Folder::new(agent)?;
     if !paths.group(&folder).is_dir() && !paths.home(&folder).is_dir() {
-        return Err(entity::missing("agent", agent, "agents"));
+        return Err(entity::missing("agent", agent));
     }
     let notes = memory::notes(paths, &folder)?.into_iter().map(|note| {
         let (text, refused) = match note.text {
@@ -286,5 +286,5 @@ fn folder_of(reader: &Reader, session: SessionId) -> Result<Folder, Failure> {
         let Some(found) = rows::session(db, txn, session)? else { return Ok(None) };
         Ok::<_, state::Error>(db.agents.get(txn, &found.agent)?.map(|agent| agent.folder))
     })?;
-    found.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))
+    found.ok_or_else(|| entity::missing("session", &session.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What keeps agents from working that an operator may want to mend: providers that want less work, starts that fail.
+//! What keeps agents from working that an operator may want to mend: providers that limit an agent, starts that fail.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::model::incarnation::Phase;
 use crate::socket::protocol::BuildJson;
 use crate::state::{self, Read, Tables};
 
-/// An agent whose provider wants less work.
+/// An agent whose provider limits it.
 #[derive(Debug, Serialize)]
 pub(super) struct HeldOff {
     pub(super) agent: String,
@@ -33,7 +33,7 @@ pub(super) struct FailedStarts {
     pub(super) why: Option<String>,
 }
 
-/// Agents whose provider wants less work.
+/// Agents whose provider limits them.
 pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<HeldOff>, state::Error> {
     let mut found = Vec::new();
     for row in db.hold_offs.iter(txn)? {
@@ -110,7 +110,7 @@ pub(super) fn of_state_file(trouble: &StateTrouble) -> (&'static str, String) {
             "it names no schema_version that counts; the agent brings it up to date when it next registers its session"
                 .to_owned(),
         ),
-        StateTrouble::Unreadable(why) => ("unreadable", format!("it is no JSON object: {why}")),
+        StateTrouble::Unreadable(why) => ("unreadable", format!("it cannot be read: {why}")),
         StateTrouble::Locked => ("locked", "somebody holds its lock; it is tried again".to_owned()),
         StateTrouble::Unusable(why) => ("unusable", format!("{why}; it is tried again")),
     }
@@ -170,7 +170,7 @@ pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<
             let (folder, provider) = (&agent.folder, provider.as_str());
             found.push(format!(
                 "session {id} of agent {folder} is not started, because nothing confines {provider} here; `unconfined = \
-                 true` lets it run, `hearth sessions set {id} provider=-` drives it as its agent"
+                 true` lets it run, `hearth sessions set {id} provider=-` makes it use its agent's provider"
             ));
         }
     }
@@ -181,7 +181,7 @@ impl HeldOff {
     /// In words.
     pub(super) fn words(&self) -> String {
         let Self { agent, since, again, why } = self;
-        format!("agent {agent} gets no work before {again}: its provider has wanted less since {since}: {why}")
+        format!("agent {agent} gets no work before {again}: its provider has limited it since {since}: {why}")
     }
 }
 

@@ -183,7 +183,7 @@ impl UserKeys {
 
 fn find<'c>(known: &'c Configuration, user: &str) -> Result<&'c UserEntry, Failure> {
     let id = UserId::parse(user)?;
-    known.users.iter().find(|entry| entry.spec.id == id).ok_or_else(|| entity::missing("user", user, "users"))
+    known.users.iter().find(|entry| entry.spec.id == id).ok_or_else(|| entity::missing("user", user))
 }
 
 fn facts(user: &UserEntry) -> Vec<(&'static str, Option<String>)> {

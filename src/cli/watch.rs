@@ -36,8 +36,7 @@ pub(super) fn watch(paths: &Paths, json: bool) -> Done {
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(Failure::Failed(
-            "--watch draws on a terminal, and this is none: use `--watch --json`, which prints a line per change"
-                .to_owned(),
+            "--watch needs a terminal: here use `--watch --json`, which prints a line per change".to_owned(),
         ));
     }
     let asked = signals()?;

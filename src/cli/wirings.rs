@@ -85,7 +85,7 @@ pub(super) fn wirings(paths: &Paths, command: &WiringsCommand, json: bool) -> Do
         }
         WiringsCommand::Set { chat, agent, keys } => {
             let entry = chats::find(&known, chat)?;
-            let wiring = find(entry, agent).ok_or_else(|| entity::missing("wiring", &name(entry, agent), "wirings"))?;
+            let wiring = find(entry, agent).ok_or_else(|| entity::missing("wiring", &name(entry, agent)))?;
             let mut fields = Fields::of_wiring(wiring);
             keys.put(&mut fields);
             put(paths, &known, (entry, &fields), json)

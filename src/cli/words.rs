@@ -41,7 +41,7 @@ pub(super) fn reason(reason: Reason) -> &'static str {
         Reason::ChannelHeld => "an approval of the chat is open; `hearth approvals list` shows it",
         Reason::HeldFull => "as many messages of the sender as may wait for an approval do so already",
         Reason::ApprovalsFull => {
-            "as many approvals about the chat as may be open are open already; `hearth approvals list` shows them"
+            "the chat has as many open approvals as it may have; `hearth approvals list` shows them"
         }
         Reason::Rejected => "somebody decided against it",
         Reason::ApprovalExpired => "nobody decided in time",
@@ -166,7 +166,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::TurnFailed { incarnation, tries, why } => {
             format!("the turn of incarnation {incarnation} failed and is tried again, try {tries}: {why}")
         }
-        Event::PutOff { wait, why } => format!("waits at least {wait}, because the provider wants less work: {why}"),
+        Event::PutOff { wait, why } => {
+            format!("waits at least {wait}, because the provider is limiting requests: {why}")
+        }
         Event::Reset(epoch) => format!("the session began anew: epoch {epoch}"),
         Event::Driven(Some(provider)) => format!("the session is driven by {} from now on", provider.as_str()),
         Event::Driven(None) => "the session uses the provider of its agent from now on".to_owned(),

@@ -6,7 +6,7 @@
 //! | `HEARTH_TEST_POINTS=<file>` | every point that is passed is noted there, a line each |
 //! | `HEARTH_TEST_RUNNER=<path>` | this program is the runner of every agent |
 //! | `HEARTH_TEST_BACKOFF_MS=<n>` | the first wait after a failed try |
-//! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that wants less work; people are told after two of them |
+//! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that limits requests; people are told after two of them |
 
 use std::path::PathBuf;
 

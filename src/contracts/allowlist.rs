@@ -139,7 +139,7 @@ pub fn check(text: &str) -> Result<usize, String> {
 }
 
 fn parse(text: &str) -> Result<List, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     let array = |key: &str| value.get(key).and_then(Value::as_array).ok_or_else(|| format!("{key} must be an array"));
     let root = |(at, root): (usize, &Value)| {
         let text = |key: &str| root.get(key).and_then(Value::as_str).map(str::to_owned);

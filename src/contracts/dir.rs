@@ -143,7 +143,7 @@ impl Dir {
         }
         let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty()).map_err(|errno| match errno {
             Errno::NOTDIR | Errno::LOOP => {
-                Error::Unusable { path: path.clone(), reason: "a directory has to be there, and it is none".to_owned() }
+                Error::Unusable { path: path.clone(), reason: "it has to be a directory and is not one".to_owned() }
             }
             errno => Error::io("open", &path, errno),
         })?;

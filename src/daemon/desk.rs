@@ -28,7 +28,7 @@ use crate::time::zone::Chosen;
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
 /// What somebody hears who comes while the daemon waits for its end.
-const STOPPING: &str = "the daemon is stopping: try again when it is gone";
+const STOPPING: &str = "the daemon is stopping: try again once it runs again";
 
 impl Desk for Daemon {
     fn token(&self) -> &str {

@@ -32,7 +32,7 @@ pub(super) enum NotNow {
     #[error("there is too much to do: try again in a moment")]
     Busy,
     /// The daemon ends, or waits for what is under way to end.
-    #[error("the daemon is stopping: try again when one runs")]
+    #[error("the daemon is stopping: try again once it runs again")]
     Stopping,
 }
 

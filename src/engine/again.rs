@@ -1,6 +1,6 @@
-//! Turns that failed and are tried again, and agents whose provider wants less work.
+//! Turns that failed and are tried again, and agents whose provider limits requests.
 //!
-//! A provider in trouble costs a try, as a turn that is lost does. A provider that wants less work costs none: the whole
+//! A provider in trouble costs a try, as a turn that is lost does. One that limits requests costs none: the whole
 //! agent is held off, because its sessions share an account, and what is due for it waits. When that is over one session
 //! at a time is tried, until a turn succeeds.
 
@@ -120,7 +120,7 @@ pub(super) fn lift(cx: &Cx<'_>, txn: &mut Write<'_>, agents: &BTreeSet<AgentId>)
     Ok(())
 }
 
-/// Notes that an agent's provider wants less work.
+/// Notes that an agent's provider limits requests.
 fn hold_off(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, (after, why): (Option<Millis>, &str)) -> Result<HoldOff> {
     let known = readable(cx.db.hold_offs.get(txn, &agent))?;
     let before = known.as_ref().map(|known| {
@@ -262,7 +262,7 @@ fn decide_wait<'a>(policy: &Policy, messages: impl Iterator<Item = &'a Message>)
     policy.backoff(tried.map(|message| message.tries).max().unwrap_or(0))
 }
 
-/// How often in a row the provider wanted less work, and how long the agent is held off: `before` is what is known of
+/// How often in a row the provider limited requests, and how long the agent is held off: `before` is what is known of
 /// that and how much of it is left. A further word while it holds is no further time.
 fn decide_hold_off(policy: &Policy, before: Option<(u32, Millis)>, after: Option<Millis>) -> (u32, Millis) {
     let (waits, left) = before.unwrap_or((0, Millis::ZERO));

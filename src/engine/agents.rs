@@ -99,7 +99,7 @@ pub(super) fn purge(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects: 
 
 /// That there is no such agent, and where to look.
 pub(super) fn missing(folder: &Folder) -> String {
-    format!("there is no agent {folder}; `hearth agents list` shows those there are")
+    configure::missing("agent", folder)
 }
 
 /// An agent that is not archived, by its folder.

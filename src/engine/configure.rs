@@ -1,6 +1,7 @@
 //! What an operator wants the entities to be: all of it happens, or none.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use super::prune::{self, Named};
 use super::{
@@ -61,6 +62,11 @@ pub(super) type Made = std::result::Result<Vec<ChangeReport>, String>;
 /// One line of a report.
 pub(super) fn report(entity: String, action: Action) -> ChangeReport {
     ChangeReport { entity, action }
+}
+
+/// That something is not there, and where to look.
+pub(super) fn missing(what: &str, name: impl Display) -> String {
+    format!("there is no {what} {name}; see `hearth {what}s list`")
 }
 
 fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: &mut Aftermath) -> Result<Made> {

@@ -52,9 +52,7 @@ pub(super) fn remove(
 ) -> Result<Made> {
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     if decide_name(name).is_some() || !cx.db.destinations.delete(txn, &(agent, Text::new(name)?))? {
-        return Ok(Err(format!(
-            "{folder} has no destination {name}; `hearth destinations list` shows those there are"
-        )));
+        return Ok(Err(format!("{folder} has no destination {name}; see `hearth destinations list`")));
     }
     after.changed.insert(agent);
     Ok(Ok(vec![report(entity(folder, name), Action::Removed)]))

@@ -1,6 +1,6 @@
 //! Sessions that are made before anything is said in them, so that what another host remembers can be put there.
 
-use super::configure::{Made, report};
+use super::configure::{Made, missing, report};
 use super::{Cx, Result, agents, channels, chats, readable, sessions};
 use crate::model::address::Address;
 use crate::model::entity::Folder;
@@ -13,7 +13,7 @@ pub(super) fn session(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, address
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     let place = format!("{channel}/{platform_id}");
     let Some((id, chat)) = chats::find(cx, txn, channel, platform_id)? else {
-        return Ok(Err(format!("there is no chat {place}; `hearth chats list` shows those there are")));
+        return Ok(Err(missing("chat", place)));
     };
     let Some(wiring) = cx.db.wirings.get(txn, &(id, agent))? else {
         return Ok(Err(format!("{folder} does not listen in {place}; `hearth wirings add` lets it")));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::configure::{Made, report};
+use super::configure::{Made, missing, report};
 use super::{Cx, Result, agents};
 use crate::model::address::UserId;
 use crate::model::configure::{RoleSpec, UserSpec};
@@ -40,7 +40,7 @@ pub(super) fn put(cx: &Cx<'_>, txn: &mut Write<'_>, spec: &UserSpec, origin: Ori
 /// Removes a person's row, roles and memberships.
 pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, id: &UserId) -> Result<Made> {
     if !cx.db.users.delete(txn, &ForeignKey::user(id))? {
-        return Ok(Err(format!("there is no user {id}; `hearth users list` shows those there are")));
+        return Ok(Err(missing("user", id)));
     }
     grant(cx, txn, id, &Rights::default(), Origin::Runtime)?;
     Ok(Ok(vec![report(format!("user {id}"), Action::Removed)]))

@@ -22,7 +22,7 @@ pub(super) enum Full {
 /// What keeps one more incarnation of an agent from running, if anything does.
 pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<Option<Full>> {
     let agent = of.session.agent;
-    // After its provider wanted less work an agent gets one place, until a turn succeeds.
+    // After its provider limited it an agent gets one place, until a turn succeeds.
     let parallel = if again::is_on_trial(cx, txn, agent)? { 1 } else { of.agent.settings.max_parallel };
     let all = cx.db.live.len(txn)?;
     // A place elsewhere does not help an agent that has all it may have. It has not while fewer run in the whole house.

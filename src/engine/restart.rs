@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::configure::{Aftermath, Made, report};
+use super::configure::{self, Aftermath, Made, report};
 use super::{Cx, Result, agents, journal, lifecycle, notice, places, readable, renew, sessions, starts};
 use crate::model::entity::{Folder, ProviderKind};
 use crate::model::id::SessionId;
@@ -125,6 +125,6 @@ fn find(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Result<std::result::Resu
     Ok(match sessions::load(cx, txn, id)? {
         Some(row) if row.status == SessionStatus::Active => Ok(row),
         Some(_) => Err(format!("session {id} is archived: its agent was removed")),
-        None => Err(format!("there is no session {id}; `hearth sessions list` shows those there are")),
+        None => Err(configure::missing("session", id)),
     })
 }

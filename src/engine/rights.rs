@@ -170,8 +170,8 @@ mod tests {
             ("net:ann", OWNER, Ok("unchanged role net:ann owner")),
             ("net:ann", admin_of("a"), Ok("created role net:ann admin:a")),
             ("net:bob", ADMIN, Ok("created role net:bob admin")),
-            ("net:bob", admin_of("z"), Err("there is no agent z; `hearth agents list` shows those there are")),
-            ("net:eve", admin_of("z"), Err("there is no agent z; `hearth agents list` shows those there are")),
+            ("net:bob", admin_of("z"), Err("there is no agent z; see `hearth agents list`")),
+            ("net:eve", admin_of("z"), Err("there is no agent z; see `hearth agents list`")),
         ] {
             let told = scene.tell(|cx, txn, _| grant(cx, txn, (&person(user), &spec), Origin::Runtime));
             assert_eq!(told, expected.map(str::to_owned).map_err(str::to_owned), "{user} {spec:?}");

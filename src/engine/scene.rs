@@ -1,4 +1,4 @@
-//! A store on which single transactions are tried out: what each says, and the rows that it leaves.
+//! For tests: a store on which single transactions are tried out, what each says, and the rows that it leaves.
 
 use super::configure::{Aftermath, Made};
 use super::entropy::Entropy;

@@ -3,7 +3,7 @@
 //! Stickiness is a fact of its own, never the existence of a session: nothing but an engagement makes it, and it ends by
 //! its time, by a mute, by command, and with its wiring.
 
-use super::configure::{Made, report};
+use super::configure::{Made, missing, report};
 use super::engage::Heard;
 use super::{Cx, Result, agents, channels, chats, readable};
 use crate::model::address::{Address, ChannelName, ForeignId};
@@ -39,7 +39,7 @@ pub(super) fn mute(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, address: &
 
 /// Lets a thread wake an agent again.
 pub(super) fn unmute(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, address: &Address) -> Result<Made> {
-    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     let key = key(agent, address);
     let known = cx.db.mutes.get(txn, &key)?.is_some_and(|mute| mute.address == *address);
     if !known || !cx.db.mutes.delete(txn, &key)? {
@@ -248,11 +248,10 @@ fn find(
     folder: &Folder,
     address: &Address,
 ) -> Result<std::result::Result<AgentId, String>> {
-    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(no_agent(folder))) };
+    let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     let Address { channel, platform_id, thread } = address;
     if chats::find(cx, txn, channel, platform_id)?.is_none() {
-        let what = format!("there is no chat {channel}/{platform_id}; `hearth chats list` shows those there are");
-        return Ok(Err(what));
+        return Ok(Err(missing("chat", format_args!("{channel}/{platform_id}"))));
     }
     let threads = channels::capabilities(cx, txn, channel)?.is_none_or(|can| can.threads);
     if thread.is_some() && !threads {
@@ -289,10 +288,6 @@ fn end(cx: &Cx<'_>, txn: &mut Write<'_>, key: &Key) -> Result<bool> {
 fn key(agent: AgentId, address: &Address) -> Key {
     let (channel, chat, thread) = ForeignKey::place(address);
     (agent, channel, chat, thread)
-}
-
-fn no_agent(folder: &Folder) -> String {
-    format!("there is no agent {folder}; `hearth agents list` shows those there are")
 }
 
 fn place(Address { channel, platform_id, thread }: &Address) -> String {

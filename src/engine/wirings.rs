@@ -1,6 +1,6 @@
 //! Chats and their wirings, as an operator describes them. A wiring gives its agent a destination, and takes it away.
 
-use super::configure::{Aftermath, Made, report};
+use super::configure::{Aftermath, Made, missing, report};
 use super::{Cx, Result, agents, chats, threads};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{ChatSpec, WiringSpec};
@@ -72,7 +72,7 @@ pub(super) fn remove_chat(
 ) -> Result<Made> {
     let place = format!("{channel}/{platform_id}");
     let Some((id, mut chat)) = chats::find(cx, txn, channel, platform_id)? else {
-        return Ok(Err(format!("there is no chat {place}; `hearth chats list` shows those there are")));
+        return Ok(Err(missing("chat", place)));
     };
     let mut reports: Vec<ChangeReport> = Vec::new();
     for (agent_id, agent, _) in chats::listeners(cx, txn, id)? {
@@ -100,10 +100,10 @@ pub(super) fn remove(
     let chat = chats::find(cx, txn, channel, platform_id)?.map(|(id, _)| id);
     let agent = agents::find(cx, txn, folder)?.map(|(id, _)| id);
     let (Some(chat), Some(agent)) = (chat, agent) else {
-        return Ok(Err(missing(&place, folder)));
+        return Ok(Err(no_wiring(&place, folder)));
     };
     if !unwire(cx, txn, (chat, agent))? {
-        return Ok(Err(missing(&place, folder)));
+        return Ok(Err(no_wiring(&place, folder)));
     }
     after.changed.insert(agent);
     Ok(Ok(vec![report(entity(&place, folder), Action::Removed)]))
@@ -117,8 +117,8 @@ pub(super) fn remove_all_of(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) ->
     Ok(())
 }
 
-fn missing(place: &str, folder: &Folder) -> String {
-    format!("there is no wiring {place} -> {folder}; `hearth wirings list` shows those there are")
+fn no_wiring(place: &str, folder: &Folder) -> String {
+    missing("wiring", format_args!("{place} -> {folder}"))
 }
 
 fn entity(place: &str, folder: &Folder) -> String {

@@ -1,4 +1,4 @@
-//! Providers that want less work.
+//! Providers that limit requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct HoldOff {
     pub since: Timestamp,
     /// The end by the wall clock, for people, if the machine stays awake.
     pub again: Timestamp,
-    /// How often in a row the provider wanted less work.
+    /// How often in a row the provider said that it limits requests.
     pub waits: u32,
     /// In the provider's words.
     pub why: String,

@@ -43,7 +43,7 @@ pub enum Event {
         /// What went wrong.
         why: String,
     },
-    /// The message waits because its agent's provider wants less work.
+    /// The message waits because its agent's provider limits requests.
     PutOff {
         /// For how long at least, awake.
         wait: Millis,

@@ -82,7 +82,7 @@ pub enum Again {
     Never,
     /// The provider is in trouble: with a backoff, and it counts as a try.
     Later,
-    /// The provider wants less work: after this time (or a backoff, if it did not say), and it costs no try.
+    /// The provider limits requests: after this time (or a backoff, if it did not say), and it costs no try.
     Wait(Option<Millis>),
 }
 

@@ -21,7 +21,7 @@ pub struct Policy {
     pub max_tries: u32,
     /// First backoff after a try; doubles with every further one.
     pub backoff_base: Millis,
-    /// First wait for a provider that wants less work and does not say how long; doubles.
+    /// First wait for a provider that limits requests and does not say how long; doubles.
     pub wait_base: Millis,
     /// Longest such wait.
     pub wait_max: Millis,

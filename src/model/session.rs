@@ -34,7 +34,7 @@ pub enum SessionStatus {
 pub enum SessionName {
     /// Conversations.
     Default,
-    /// Scheduled work that does not belong into a conversation.
+    /// Scheduled work that does not belong in a conversation.
     Maintenance,
 }
 

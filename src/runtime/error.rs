@@ -93,7 +93,7 @@ pub enum Error {
         reason: String,
     },
     /// Something that an agent is to see is not where it was any more.
-    #[error("{} is {} now: it was exchanged after it was checked", path.display(), found.display())]
+    #[error("{} is {} now: it was replaced after it was checked", path.display(), found.display())]
     Moved {
         /// What was to be seen.
         path: PathBuf,

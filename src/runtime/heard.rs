@@ -1,4 +1,4 @@
-//! What a runtime reported, for the tests of both kinds.
+//! For tests of both kinds: what a runtime reported.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;

@@ -111,7 +111,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// An older Hearth made the store, without a table that is known now.
-    #[error("the store has no table {table} yet: let `hearth check` open it for writing once")]
+    #[error("the store has no table {table} yet: start `hearth up` once, which makes it")]
     NoTable {
         /// Table.
         table: &'static str,

@@ -107,7 +107,7 @@ pub(super) fn take_tag(bytes: &mut &[u8]) -> Result<u8, BadKey> {
 pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<Short, BadKey> {
     let end = bytes.iter().position(|b| *b == 0).ok_or_else(|| BadKey("a text without an end".to_owned()))?;
     let (text, rest) = bytes.split_at(end);
-    let text = std::str::from_utf8(text).map_err(|e| BadKey(format!("a text that is no UTF-8: {e}")))?;
+    let text = std::str::from_utf8(text).map_err(|e| BadKey(format!("a text that is not UTF-8: {e}")))?;
     if text.len() > max {
         return Err(BadKey(format!("a text of {} bytes, at most {max} are possible", text.len())));
     }

@@ -1,4 +1,4 @@
-//! Turns that failed and may be tried again: with a try, or without one while the provider wants less work.
+//! Turns that failed and may be tried again: with a try, or without one while the provider limits requests.
 
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;

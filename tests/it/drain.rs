@@ -4,7 +4,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::fake_telegram::FakeTelegram;
-use crate::host::{CHAT, Ended, Host, wait_for};
+use crate::host::{Ended, Host, wait_for};
 use crate::telegram::{connect, typed};
 
 /// An agent that notes what it begins with, and ends no turn before there is a file `go`.
@@ -25,12 +25,7 @@ for line in sys.stdin:
 
 /// A host whose agent is [`PROGRAM`], and the server its chat is on.
 pub(crate) fn patient() -> (Host, FakeTelegram) {
-    let host = Host::new();
-    let path = host.path("agent.py");
-    std::fs::write(&path, PROGRAM).unwrap();
-    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true", path.display());
-    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}"));
-    connect(host)
+    connect(Host::with_program(PROGRAM))
 }
 
 /// What the agent began with, in order.

@@ -196,7 +196,7 @@ fn what_agents_keep_is_shown_with_care() {
     write(&project.join("abc-1.jsonl"), lines);
     let shown = transcript();
     assert_eq!(shown.stdout, "T1 user:\n  a\\u{1b}]0;x\\u{7}b\nassistant:\n  [Bash {}]\n");
-    assert!(shown.stderr.contains("2 lines are no JSON"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("2 lines are not JSON"), "{}", shown.stderr);
     write(&project.join("memory/MEMORY.md"), "likes tea\u{1b}[2J\n");
     symlink(host.path("secret"), project.join("memory/stolen.md")).unwrap();
     let memory = host.done(&["sessions", "memory", "main"], b"");

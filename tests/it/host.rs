@@ -60,7 +60,17 @@ impl Host {
     /// With the chat `telegram/123`, open to everybody, wired to the agent `main`, which is described by `agent`.
     pub(crate) fn with_agent(agent: &str) -> Self {
         let host = Self::new();
-        host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}"));
+        host.apply(&with_chat(agent));
+        host
+    }
+
+    /// The same with an agent that is this program in Python, which nothing confines.
+    pub(crate) fn with_program(program: &str) -> Self {
+        let host = Self::new();
+        let path = host.path("agent.py");
+        std::fs::write(&path, program).unwrap();
+        let command = format!("command = [\"python3\", {:?}]", path.display());
+        host.apply(&with_chat(&format!("provider = \"command\"\n{command}\nunconfined = true")));
         host
     }
 
@@ -267,6 +277,11 @@ engage = "pattern"
 pattern = "."
 "#
 );
+
+/// A configuration with the public chat and its agent.
+fn with_chat(agent: &str) -> String {
+    format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}")
+}
 
 /// An inbound event of the chat `telegram/123`.
 pub(crate) fn event(id: &str, text: &str) -> Value {

@@ -138,19 +138,9 @@ for line in sys.stdin:
     print(json.dumps({"type": "done"}), flush=True)
 "#;
 
-/// A host whose agent is [`PROGRAM`].
-fn programmed() -> (Host, FakeTelegram) {
-    let host = Host::new();
-    let path = host.path("agent.py");
-    std::fs::write(&path, PROGRAM).unwrap();
-    let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true", path.display());
-    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}"));
-    connect(host)
-}
-
 #[test]
 fn a_photo_reaches_the_agent_and_a_file_of_it_the_person() {
-    let (mut host, server) = programmed();
+    let (mut host, server) = connect(Host::with_program(PROGRAM));
     server.has_file("p", "photos/file 1.jpg", b"a cat".to_vec());
     let mut photo = typed(7, "");
     photo["message"]["photo"] = json!([{"file_id": "p", "width": 10, "height": 10, "file_size": 5}]);
@@ -220,7 +210,7 @@ fn files_of_strangers_stay_where_they_are() {
 
 #[test]
 fn an_agent_changes_what_it_said_and_reacts_to_what_it_was_told() {
-    let (mut host, server) = programmed();
+    let (mut host, server) = connect(Host::with_program(PROGRAM));
     server.happens(typed(7, "change"));
     wait_delivered(&host, 3);
     assert_eq!(server.shown(123), ["right"]);

@@ -125,7 +125,7 @@ fn last_value(output: &[u8]) -> Result<(bool, Value), String> {
     let text = String::from_utf8_lossy(output);
     let Some(line) = text.trim().lines().last() else { return Err("it wrote nothing".to_owned()) };
     let Ok(mut value) = serde_json::from_str::<Value>(line) else {
-        return Err("the last line that it wrote is no JSON".to_owned());
+        return Err("the last line that it wrote is not JSON".to_owned());
     };
     let wakes = value.get("wakeAgent").and_then(Value::as_bool);
     let wakes = wakes.ok_or("the last line that it wrote has no wakeAgent that is true or false")?;

@@ -115,7 +115,7 @@ pub struct Gated {
 /// That a turn that failed may be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// `true`: the provider wants less work (rate limit, overload), which costs no try. `false`: it is in trouble
+    /// `true`: the provider limits requests (rate limit, overload), which costs no try. `false`: it is in trouble
     /// (unreachable, internal error), which costs one.
     pub rate_limited: bool,
     /// Milliseconds to wait, if the provider said; else the host backs off.

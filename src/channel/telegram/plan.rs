@@ -226,7 +226,7 @@ fn emoji(text: &str) -> Result<Option<String>, String> {
         _ if text.is_empty() => Ok(None),
         Some(emoji) => Ok(Some(emoji.to_owned())),
         None if text.is_ascii() => {
-            Err(format!("`{}` is no reaction of Telegram", text.chars().take(40).collect::<String>()))
+            Err(format!("`{}` is not a Telegram reaction", text.chars().take(40).collect::<String>()))
         }
         // Telegram's list has the characters without the mark that asks for colours.
         None => Ok(Some(text.replace('\u{fe0f}', ""))),

@@ -160,8 +160,9 @@ async fn file(sending: &Sending<'_>, name: &str, caption: &str) -> Result<i64, F
     let shown = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let path = sending.sessions.join(name);
     let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    let read =
-        tokio::task::spawn_blocking(move || if inside { read(&path) } else { Err("its name is no name".to_owned()) });
+    let read = tokio::task::spawn_blocking(
+        move || if inside { read(&path) } else { Err("its name is not usable".to_owned()) },
+    );
     let bytes = match read.await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(why)) => return instead(sending, caption, &shown, &why).await,
@@ -202,7 +203,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     let file = std::fs::File::from(opened);
     let about = file.metadata().map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a file".to_owned());
     }
     if about.len() == 0 {
         return Err("it is empty".to_owned());

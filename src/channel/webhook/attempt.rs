@@ -120,7 +120,7 @@ fn files(sessions: &Path, names: &[String]) -> Vec<FileShape> {
 fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
     use std::io::Read as _;
     if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err("its name is no name of a kept file".to_owned());
+        return Err("its name is not that of a kept file".to_owned());
     }
     let path: PathBuf = sessions.join(name);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -128,7 +128,7 @@ fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
     let file = std::fs::File::from(opened);
     let about = file.metadata().map_err(|error| format!("it cannot be read: {error}"))?;
     if !about.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a file".to_owned());
     }
     let mut bytes = Vec::new();
     file.take(room + 1).read_to_end(&mut bytes).map_err(|error| format!("it cannot be read: {error}"))?;

@@ -62,7 +62,7 @@ impl Receiver {
         let plain = url.starts_with("http://");
         let client = crate::channel::http::client(plain).map_err(cause)?;
         // The client would find out with the first message only.
-        client.post(url).build().map_err(|_| "its base_url is no web address".to_owned())?;
+        client.post(url).build().map_err(|_| "its base_url is not a web address".to_owned())?;
         let (turns, pause) = (Semaphore::new(AT_ONCE), Pause::new(closed));
         Ok(Self {
             client,

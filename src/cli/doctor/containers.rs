@@ -76,10 +76,12 @@ fn of_image(wishes: &Wishes, one: &image::Listed) -> Check {
         Freshness::Missing if needless => ok("image", format!("{name} is not there, and another one is configured")),
         Freshness::Missing => bad("image", worst(wishes), format!("there is no {name}"), REBUILD),
         Freshness::Outdated => {
-            bad("image", Verdict::Warn, format!("{name} is made of other things than this version of Hearth"), REBUILD)
+            let found =
+                format!("{name} was built from another recipe or runner than this version has, or on an older base");
+            bad("image", Verdict::Warn, found, REBUILD)
         }
         Freshness::Current | Freshness::Unused => ok("image", format!("{name} is current")),
-        Freshness::Unknown => ok("image", format!("{name} is there; nothing here says what it should be made of")),
+        Freshness::Unknown => ok("image", format!("{name} is there; nothing here says what it should be built from")),
     }
 }
 

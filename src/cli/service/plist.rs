@@ -15,7 +15,7 @@ pub(super) fn plist(facts: &Facts<'_>) -> String {
     });
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-         <!-- {MARK}, which writes it anew. Values of variables belong into files that hearth.toml refers to. -->\n\
+         <!-- {MARK}, which writes it anew. Values of variables belong in files that hearth.toml refers to. -->\n\
          <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
          <plist version=\"1.0\">\n\
          <dict>\n\

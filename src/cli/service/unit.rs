@@ -14,13 +14,13 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
     });
     let path = facts.path.map_or_else(String::new, |path| {
         format!(
-            "# The programs of whoever installed this, for agents that are no containers.\nEnvironment={}\n",
+            "# The programs of whoever installed this, for agents that are not containers.\nEnvironment={}\n",
             assignment("PATH", path)
         )
     });
     let (name, program, data) = (facts.name, format!("\"{}\"", quoted(facts.program)), word(facts.data));
     format!(
-        "# {MARK}, which writes it anew: what you want different belongs into\n\
+        "# {MARK}, which writes it anew: what you want different belongs in\n\
          # `systemctl --user edit {name}`.\n\
          [Unit]\n\
          Description=Hearth, a host for personal AI agents\n\

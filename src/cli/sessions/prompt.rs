@@ -18,7 +18,7 @@ pub(super) fn prompt(paths: &Paths, reader: &Reader, session: SessionId, json: b
         Some(row) => peek(db, txn, (session, &row)).map(Some),
         None => Ok(None),
     })?;
-    let (view, messages) = found.ok_or_else(|| entity::missing("session", &session.to_string(), "sessions"))?;
+    let (view, messages) = found.ok_or_else(|| entity::missing("session", &session.to_string()))?;
     // What runs knows more about this machine; without it, where it would run decides.
     let daemon = status::ask(paths).unwrap_or_default();
     let machine = daemon.as_ref().map(|daemon| daemon.zone.as_str());

@@ -43,7 +43,7 @@ pub(super) fn folders(paths: &Paths, only: Option<&str>, json: bool) -> Done {
     if let Some(only) = only {
         agents.retain(|agent| agent.folder.as_str() == only);
         if agents.is_empty() {
-            return Err(entity::missing("agent", only, "agents"));
+            return Err(entity::missing("agent", only));
         }
     }
     let mut findings = Vec::new();

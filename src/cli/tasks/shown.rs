@@ -217,7 +217,7 @@ pub(super) fn show(paths: &Paths, id: TaskId, json: bool) -> Done {
         let task = db.tasks.get(txn, &id)?;
         task.map(|task| shape(db, txn, (id, &task), &zones)).transpose()
     })?;
-    let task = found.ok_or_else(|| entity::missing("task", &id.to_string(), "tasks"))?;
+    let task = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
     if json { out::json(&task) } else { print(&task) }
 }
 
@@ -264,7 +264,7 @@ pub(super) fn history(paths: &Paths, (id, limit): (TaskId, usize), json: bool) -
         let fires = db.fires.collect_last(txn, &id, limit)?;
         Ok::<_, state::Error>(known.then_some(fires))
     })?;
-    let mut fires = found.ok_or_else(|| entity::missing("task", &id.to_string(), "tasks"))?;
+    let mut fires = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
     fires.sort_by_key(|((_, slot), _)| std::cmp::Reverse(*slot));
     let slots: Vec<SlotJson> = fires.into_iter().map(|((_, slot), fire)| slot_json(slot, &fire)).collect();
     if json {

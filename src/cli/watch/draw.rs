@@ -20,7 +20,7 @@ const HELP: &[&str] = &[
     "1 to 9                   answer a question by the number of an option",
     "R                        restart the agent of the line: all its incarnations end, its waits are over",
     "k                        end the incarnation of a session now; it gives back what it works on",
-    "w                        end the wait of a session whose starts fail, or whose provider wants less work",
+    "w                        end the wait of a session whose starts fail, or whose provider limits it",
     "p                        pause or resume a task",
     "/                        show only lines with these words; Esc shows all",
     "q, Ctrl-C                leave; nothing that runs ends with it",
@@ -154,7 +154,7 @@ fn doing(one: &SessionView, now: Timestamp) -> String {
     words.extend((one.due > 0).then(|| format!("{} due", one.due)));
     words.extend(one.tool.as_ref().map(|tool| format!("tool {tool}")));
     words.extend((one.failed_starts > 0).then(|| format!("{} starts failed", one.failed_starts)));
-    words.extend(one.held_off.as_ref().map(|until| format!("provider wants less work {}", ahead(until, now))));
+    words.extend(one.held_off.as_ref().map(|until| format!("rate-limited, again {}", ahead(until, now))));
     words.join(", ")
 }
 

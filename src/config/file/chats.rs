@@ -1,7 +1,7 @@
 //! `[[chats]]` and `[[chats.wirings]]`.
 
 use super::section::{Keys, Problems, Section};
-use super::{Once, v1};
+use super::{Once, trigger_rules};
 use crate::model::address::{BadName, ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, WiringSpec};
 use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
@@ -103,7 +103,7 @@ fn wirings(problems: &mut Problems<'_>, chat: &Section<'_>) -> Vec<WiringSpec> {
         if let Some((_, agent)) = &agent {
             section.describes(format!("the wiring to `{agent}` of {}", chat.subject()));
         }
-        let (engage, senders) = match v1::wiring(problems, &section) {
+        let (engage, senders) = match trigger_rules::wiring(problems, &section) {
             Some(wiring) => wiring,
             None => {
                 let engage = engage(problems, &section);

@@ -10,13 +10,13 @@ mod retention;
 mod section;
 mod sight;
 mod tools;
+mod trigger_rules;
 mod users;
-mod v1;
 pub mod write;
 
 pub use agents::AGENT_KEYS;
 pub use sight::is_skill_name;
-pub use v1::wiring_of_row;
+pub use trigger_rules::wiring_of_row;
 
 use std::collections::BTreeMap;
 

@@ -198,7 +198,7 @@ fn a_bad_list_refuses_everything_until_it_is_mended() {
     assert_eq!(world.refusal("~/projects/app"), format!("No mount allowlist configured at {}", path.display()));
     let mut world = world;
     for (text, what) in [
-        ("nope", "it is no JSON"),
+        ("nope", "it is not JSON"),
         ("{}", "allowedRoots must be an array"),
         (r#"{"allowedRoots": {}, "blockedPatterns": []}"#, "allowedRoots must be an array"),
         (r#"{"allowedRoots": []}"#, "blockedPatterns must be an array"),

@@ -208,7 +208,7 @@ enum Unread {
 fn parse_line(line: &[u8]) -> Result<Fields, Unread> {
     let text = std::str::from_utf8(line).map_err(|error| match error.error_len() {
         None => Unread::Torn,
-        Some(_) => Unread::Bad(format!("it is no UTF-8 at byte {}", error.valid_up_to())),
+        Some(_) => Unread::Bad(format!("it is not UTF-8 from byte {} on", error.valid_up_to())),
     })?;
     match Json::parse(text) {
         Ok(Json::Object(fields)) => Ok(fields),

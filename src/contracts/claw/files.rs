@@ -87,8 +87,8 @@ pub enum Trouble {
     },
     /// A newer program wrote it.
     #[error(
-        "{} has version {version} of the form, this Hearth knows version {VERSION}: it is only looked at ({records} \
-         records); use a newer Hearth", path.display()
+        "{} is of format version {version}, this Hearth knows {VERSION}: it can only be viewed ({records} records); \
+         use a newer Hearth", path.display()
     )]
     Newer {
         /// Which.

@@ -200,7 +200,7 @@ impl Parser<'_> {
 
     fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<Json, BadJson>) -> Result<Json, BadJson> {
         if self.depth >= DEPTH_MAX {
-            return Err(self.wrong("too much within each other"));
+            return Err(self.wrong("nested too deeply"));
         }
         self.depth += 1;
         self.next()?;

@@ -166,7 +166,7 @@ fn damage_names_its_line_and_what_can_be_read() {
     }
     let broken = [META.as_bytes(), b"\n", SAID.as_bytes(), b"\n{\"a\":\"\xff\"}\n", SAID.as_bytes(), b"\n"].concat();
     let damage = read_bytes(&broken).unwrap_err().to_string();
-    assert_eq!(damage, "line 3: it is no UTF-8 at byte 6; 2 records of it can be read");
+    assert_eq!(damage, "line 3: it is not UTF-8 from byte 6 on; 2 records of it can be read");
 }
 
 #[test]
@@ -467,8 +467,18 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200), stem in ".{0,20}") {
-        drop(decode(&bytes, &stem, Timestamp::from_millis(0)));
+    fn bytes_are_a_session_or_damaged_at_a_place(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200), stem in ".{0,20}",
+    ) {
+        let lines = u64::try_from(bytes.split(|b| *b == b'\n').count()).unwrap();
+        match decode(&bytes, &stem, Timestamp::from_millis(0)) {
+            Ok(session) => prop_assert_eq!(read_text(&again(&session)).records, session.records),
+            Err(Damage::Record { line, why, recoverable }) => {
+                prop_assert!(!why.is_empty() && recoverable <= lines);
+                prop_assert!(line.is_none_or(|line| (1..=lines).contains(&line)), "{:?} of {}", line, lines);
+            }
+            Err(Damage::LineTooLong { .. }) => prop_assert!(false, "none is that long"),
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn fragments(paths: &Paths, skills: &[String]) -> Result<BTreeMap<String, String
                     fragments.insert(format!("skill-{name}.md"), text);
                     continue;
                 }
-                Err(_) => "it is no UTF-8 text".to_owned(),
+                Err(_) => "it is not UTF-8 text".to_owned(),
             },
             Content::Absent => continue,
             Content::Refused(why) => why,

@@ -166,7 +166,7 @@ impl Walk<'_> {
         for name in from.list(ENTRIES_MAX)? {
             let path = self.tree.path().join(&name).display().to_string();
             let Some(text) = name.to_str() else {
-                self.leave(path, "its name is no UTF-8");
+                self.leave(path, "its name is not UTF-8");
                 continue;
             };
             match self.tree.to {
@@ -288,7 +288,7 @@ impl Walk<'_> {
             let path = format!("{path}/{}", name.to_string_lossy());
             match name.to_str() {
                 Some(text) => self.entry(&from, (text, text), to, (path, depth + 1))?,
-                None => self.leave(path, "its name is no UTF-8"),
+                None => self.leave(path, "its name is not UTF-8"),
             }
         }
         Ok(())

@@ -274,7 +274,7 @@ fn task(
     found: &Found,
 ) -> Result<FoundTask, String> {
     let content =
-        serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is no JSON".to_owned())?;
+        serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is not JSON".to_owned())?;
     let text = |key: &str| content.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let prompt = text("prompt").ok_or("it has no prompt")?.to_owned();
     let recurrence = row.filled("recurrence").map(|text| text.trim().to_owned());
@@ -292,7 +292,7 @@ fn task(
     let reply = said.or_else(|| session.place.clone()).filter(|place| known(place) && home.as_ref() != Some(place));
     let at = match row.filled("process_after") {
         None => None,
-        Some(text) => Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is none"))?),
+        Some(text) => Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is not a time"))?),
     };
     // Without a time it is due since it was made, unless it comes at times of its own.
     let at = at.or_else(|| time(row, "timestamp").filter(|_| recurrence.is_none()));

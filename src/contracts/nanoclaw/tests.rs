@@ -94,7 +94,7 @@ fn tasks_of_version_1_keep_their_schedules() {
         ("once", "x", "'2026-02-01 09:00:00'", "active", Ok((at.clone(), None, false))),
         ("once", "soon", "NULL", "active", Err("it is none")),
         ("once", "", "NULL", "active", Err("it has no time")),
-        ("once", "x", "'never'", "active", Err("its time `never` is none")),
+        ("once", "x", "'never'", "active", Err("its time `never` is not a time")),
         ("once", "x", "NULL", "completed", Err("it is over")),
         ("hourly", "x", "NULL", "active", Err("its kind of schedule `hourly` is not known")),
     ] {

@@ -204,7 +204,7 @@ fn cursors(db: &Database, found: &mut Found) -> Result<Cursors, Error> {
             "last_timestamp" => cursors.seen = row.filled("value"),
             "last_agent_timestamp" => match serde_json::from_str(&row.name("value")) {
                 Ok(answered) => cursors.answered = answered,
-                Err(_) => found.leave(Kind::Other, "router_state", "up to where chats were answered is no JSON"),
+                Err(_) => found.leave(Kind::Other, "router_state", "up to where chats were answered is not JSON"),
             },
             _ => {}
         }
@@ -332,7 +332,7 @@ fn task(
     let next = match &next {
         None => None,
         Some(text) => {
-            Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is none"))?.to_string())
+            Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is not a time"))?.to_string())
         }
     };
     let (first, recurrence) = match row.name("schedule_type").as_str() {

@@ -20,8 +20,8 @@ const ITEMS_MAX: usize = 1_000;
 /// # Errors
 /// [`SkipTrouble`]: what is wrong with it, and why it is left alone.
 pub fn parse(skill: &str, bytes: &[u8], digest: BlobId) -> Result<SkipReport, SkipTrouble> {
-    let value = serde_json::from_slice(bytes).map_err(|error| malformed(format!("it is no JSON: {error}")))?;
-    let Value::Object(fields) = value else { return Err(malformed("it is no JSON object")) };
+    let value = serde_json::from_slice(bytes).map_err(|error| malformed(format!("it is not JSON: {error}")))?;
+    let Value::Object(fields) = value else { return Err(malformed("it is not a JSON object")) };
     let version = field(&fields, "schema_version")?;
     match version.as_i64() {
         Some(VERSION) => {}

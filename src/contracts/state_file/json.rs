@@ -256,9 +256,9 @@ impl<'a> Reader<'a> {
                 let digits = self.rest().get(1..5).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
                 let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
                 self.at += 4;
-                unit.ok_or("an escape is none")?
+                unit.ok_or("an escape is invalid")?
             }
-            _ => return Err("an escape is none"),
+            _ => return Err("an escape is invalid"),
         };
         self.at += 1;
         Ok(unit)
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
         match (exact, number) {
             (true, "-0") => Ok("0".to_owned()),
             (true, number) => Ok(number.to_owned()),
-            (false, number) => number.parse().map(float).map_err(|_| "a number is none"),
+            (false, number) => number.parse().map(float).map_err(|_| "a number is invalid"),
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         Err(bad) => return Parsed::Unreadable(bad.to_string()),
     };
     let Value::Object(fields) = &value else {
-        return Parsed::Unreadable(format!("it is no JSON object, but a {}", value.kind()));
+        return Parsed::Unreadable(format!("it is not a JSON object, but a {}", value.kind()));
     };
     if let Some(trouble) = version_trouble(value.get("schema_version")) {
         return Parsed::Refused(trouble);

@@ -23,9 +23,7 @@ fn on_approval(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, value: &str) ->
         let state = cx.db.approvals.get(txn, &id)?.map(|approval| approval.state);
         return Ok(match state {
             Some(state) => Applied::refused("decided", format!("{id} is {}: nothing to decide", state.as_str())),
-            None => {
-                Applied::refused("unknown", format!("there is no approval {id}; `hearth approvals list` shows them"))
-            }
+            None => Applied::refused("unknown", crate::engine::configure::missing("approval", id)),
         });
     };
     let option = match unlisted_agent(cx, txn, &approval, value)? {

@@ -77,8 +77,8 @@ pub(super) fn card(cx: &Cx<'_>, txn: &Write<'_>, about: &Matters) -> Result<Word
             yes_or_no(
                 "Create Agent Request",
                 format!(
-                    "{agent} wants a new agent called {}. It would be driven like itself, with the same command and \
-                     environment, and be untrusted.{told}",
+                    "{agent} wants a new agent called {}. It would have the same provider, command and environment, \
+                     and be untrusted.{told}",
                     quoted(name, NAME_MAX)
                 ),
             )

@@ -110,7 +110,7 @@ fn a_broken_pattern_is_refused_with_its_place_and_advice() {
         ("\\k(?<=b)", "look-behind is not possible, at character 3,"),
         ("a\\", "there is nothing behind the backslash at character 2, `\\`; write \\\\"),
         ("[\\", "there is nothing behind the backslash at character 2"),
-        (deep.as_str(), "more than 100 groups within each other at its end; write it flatter"),
+        (deep.as_str(), "more than 100 nested groups at its end; write it flatter"),
         (large, "it needs more than 1048576 bytes; shorten it"),
     ] {
         let told = check(pattern).expect_err(pattern);

@@ -173,7 +173,7 @@ impl Translation {
         self.open.push(start);
         self.out.push_str("(?:");
         if self.open.len() > DEPTH_MAX {
-            return self.refuse(format!("more than {DEPTH_MAX} groups within each other"), "write it flatter");
+            return self.refuse(format!("more than {DEPTH_MAX} nested groups"), "write it flatter");
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionI
 /// The operator answers a question by command: with the value or the label of an option, or its place from 1.
 pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId, value: &str) -> Result<Applied> {
     let Some(question) = cx.db.questions.get(txn, &id)? else {
-        let message = format!("there is no question {id}; `hearth questions list` shows those there are");
+        let message = crate::engine::configure::missing("question", id);
         return Ok(Applied::refused("unknown", message));
     };
     let Some(option) = decide_option(&question.options, value).cloned() else {

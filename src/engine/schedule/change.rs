@@ -222,7 +222,7 @@ fn run_now(
     }
     let at = cx.now.wall;
     if cx.db.fires.contains(txn, &(id, at))? {
-        return Ok(Err(format!("{id} was run in this very moment")));
+        return Ok(Err(format!("{id} has just been run")));
     }
     let message = fire::start(cx, txn, (id, task), at, effects)?;
     task.running = Some(message);

@@ -245,7 +245,7 @@ fn what_runs_long_holds_up_its_own_series_only_as_the_task_says() {
     }
 }
 
-/// Cases T11 to T15 of the peer, as they should be.
+/// A run that is under way while its series is paused, resumed and ended.
 #[test]
 fn pauses_outlive_runs_and_an_end_lets_the_run_end() {
     let scene = scene();
@@ -253,15 +253,15 @@ fn pauses_outlive_runs_and_an_end_lets_the_run_end() {
     let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
     assert_eq!(tell(&scene, TaskCommand::Pause(T)).unwrap().state, TaskState::Paused);
     done(&scene, running);
-    assert_eq!(task(&scene).state, TaskState::Paused, "T13");
-    assert_eq!(sweep(&scene, "2026-01-15T15:00:00Z").running, None, "T12");
+    assert_eq!(task(&scene).state, TaskState::Paused, "the end of a run does not end a pause");
+    assert_eq!(sweep(&scene, "2026-01-15T15:00:00Z").running, None, "what is paused does not run");
     let resumed = tell(&scene, TaskCommand::Resume(T)).unwrap();
-    assert!(resumed.running.is_some(), "T15: due at once");
+    assert!(resumed.running.is_some(), "a slot came during the pause: due at once");
     assert_eq!(shown(resumed.next), "2026-01-15T16:00:00.000Z");
     let ended = tell(&scene, TaskCommand::Cancel(T)).unwrap();
-    assert_eq!((ended.state, ended.next), (TaskState::Cancelled, None), "T14");
+    assert_eq!((ended.state, ended.next), (TaskState::Cancelled, None), "a series ends while it runs");
     done(&scene, ended.running.unwrap());
-    assert_eq!(sweep(&scene, "2026-01-15T20:00:00Z").running, None, "T11");
+    assert_eq!(sweep(&scene, "2026-01-15T20:00:00Z").running, None, "what is over does not run");
     assert!(tell(&scene, TaskCommand::Resume(T)).unwrap_err().contains("over (cancelled)"));
     assert!(scene.rows("tasks_due").is_empty() && scene.rows("tasks_by_agent").is_empty());
 }

@@ -32,7 +32,7 @@ pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, p
 /// The operator says by command that it is seen, or what is to be done.
 pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, value: &str) -> Result<Applied> {
     let Some(skip) = cx.db.skips.get(txn, &id)? else {
-        let message = format!("there is no skip {id}; `hearth skips list` shows those there are");
+        let message = crate::engine::configure::missing("skip", id);
         return Ok(Applied::refused("unknown", message));
     };
     let Some(answer) = SkipAnswer::parse(value) else {

@@ -56,22 +56,22 @@ fn wanted(
             Located::Known(key) => Ok(Ok(*key)),
             Located::Unknown => nothing(
                 "no workspace looks like this directory, and none was at its path: name the one you mean with --from, \
-                 `hearth workspace list` shows them"
+                 see `hearth workspace list`"
                     .to_owned(),
             ),
         },
         AdoptFrom::Key(key) if cx.db.workspaces.contains(txn, key)? => Ok(Ok(*key)),
         AdoptFrom::Key(key) => {
-            nothing(format!("there is no workspace {}; `hearth workspace list` shows them", key_text(*key)))
+            nothing(format!("there is no workspace {}; see `hearth workspace list`", key_text(*key)))
         }
         AdoptFrom::Path(path) => {
             let rows = cx.db.workspaces_by_path.collect_last(txn, &Digest::of(path), 1)?;
             match rows.first() {
                 Some(((_, fingerprint, discriminator), ())) => Ok(Ok((*fingerprint, *discriminator))),
                 None => nothing(format!(
-                    "no workspace is at {}; `hearth workspace list` shows them{}",
+                    "no workspace is at {}; see `hearth workspace list`{}",
                     String::from_utf8_lossy(path),
-                    if earlier.is_empty() { "" } else { ", and `hearth workspace status` those that were here" }
+                    if earlier.is_empty() { "" } else { ", and `hearth workspace status` for those that were here" }
                 )),
             }
         }

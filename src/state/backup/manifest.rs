@@ -75,7 +75,7 @@ impl Manifest {
             .map_err(|error| not_one(format!("its {MANIFEST} cannot be understood: {error}")))?;
         let newer = |what: String| Error::Newer { path: backup.to_owned(), what };
         match value.get("hearth_backup").and_then(serde_json::Value::as_u64) {
-            None => return Err(not_one(format!("its {MANIFEST} is none of a backup"))),
+            None => return Err(not_one(format!("its {MANIFEST} is not one of a backup"))),
             Some(version) if version > u64::from(VERSION) => {
                 return Err(newer(format!("its manifest has version {version}, known is {VERSION}")));
             }

@@ -183,9 +183,9 @@ fn put_row(txn: &mut Write<'_>, table: &dyn Untyped, row: &Row) -> Result<(), Ba
     let bytes = row.value_bytes.as_deref().and_then(from_hex);
     let value = Foreign { json: row.value.get(), bytes: bytes.as_deref() };
     table.take_in(txn, &key, value).map_err(|why| match why {
-        NotTaken::Key(why) => Bad::Row(format!("its key is none of {name}: {why}")),
-        NotTaken::Value(Some(why)) => Bad::Row(format!("its value is none of {name}: {why}")),
-        NotTaken::Value(None) => Bad::Row(format!("its value is none of {name}")),
+        NotTaken::Key(why) => Bad::Row(format!("its key is not one of {name}: {why}")),
+        NotTaken::Value(Some(why)) => Bad::Row(format!("its value is not one of {name}: {why}")),
+        NotTaken::Value(None) => Bad::Row(format!("its value is not one of {name}")),
         NotTaken::Store(error) => Bad::Store(error),
     })
 }

@@ -138,7 +138,7 @@ fn what_is_no_backup_changes_nothing() {
     say(serde_json::to_string(&Manifest { rows: 7, ..manifest }).unwrap());
     refused("rows instead of 7");
     say("{}".to_owned());
-    refused("is none of a backup");
+    refused("is not one of a backup");
     std::fs::remove_file(path.join("manifest.json")).unwrap();
     refused("manifest.json cannot be read");
 }

@@ -97,7 +97,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "events arrive as JSON"),
-            ("src/config/file/v1.rs", "rules of version 1 are JSON in a string"),
+            ("src/config/file/trigger_rules.rs", "rules of version 1 are JSON in a string"),
             ("src/mailbox/", "the wire contract is JSON"),
             ("src/contracts/", "so are the other file contracts"),
             ("src/runtime/", "so is the API of a container engine"),

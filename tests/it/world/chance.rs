@@ -1,5 +1,15 @@
 //! Numbers by chance that are always the same for a seed.
 
+use std::ops::RangeInclusive;
+
+/// The seeds of a run: those of `HEARTH_SEED`, which is `3` or `1-12`, else `default`.
+pub(crate) fn seeds(default: &str) -> RangeInclusive<u64> {
+    #[expect(clippy::disallowed_methods, reason = "a test is told its seeds by the environment")]
+    let seeds = std::env::var("HEARTH_SEED").unwrap_or_else(|_| default.to_owned());
+    let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
+    first.parse().unwrap()..=last.parse().unwrap()
+}
+
 /// A stream of such numbers (splitmix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(pub(crate) u64);

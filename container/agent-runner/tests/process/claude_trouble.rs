@@ -196,7 +196,7 @@ for uuid, text in users():
     assert_eq!(bench.texts(4), ["fine"]);
     let log = runner.stderr();
     assert_eq!(log.matches("the agent CLI is \"9.9.9\", Hearth was tried with 2.1.329").count(), 1, "{log}");
-    assert!(log.contains("24 bytes that are no JSON") && log.contains("the key is [redacted]"), "{log}");
+    assert!(log.contains("24 bytes that are not JSON") && log.contains("the key is [redacted]"), "{log}");
     assert!(!log.contains("sesame"), "{log}");
 }
 

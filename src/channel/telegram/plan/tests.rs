@@ -133,7 +133,7 @@ fn reactions_are_those_of_telegram() {
         assert_eq!(steps(&react), [Step::React { message: 10, emoji: emoji.map(str::to_owned) }], "{given}");
     }
     let unknown = plan(&delivery(DeliveryAct::React(message(10)), "dragon"), &[]);
-    assert_eq!(unknown.unwrap_err(), "`dragon` is no reaction of Telegram");
+    assert_eq!(unknown.unwrap_err(), "`dragon` is not a Telegram reaction");
 }
 
 #[test]

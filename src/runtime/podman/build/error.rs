@@ -44,7 +44,7 @@ pub enum Error {
         said: String,
     },
     /// It said something that is not understood.
-    #[error("Podman at {} answers something else than its API says: {what}", socket.display())]
+    #[error("Podman at {} answers something other than its API says: {what}", socket.display())]
     Unclear {
         /// Its socket.
         socket: PathBuf,
@@ -61,7 +61,7 @@ pub enum Error {
         /// The last lines of the build.
         tail: String,
     },
-    /// A file that belongs into the image cannot be read.
+    /// A file that belongs in the image cannot be read.
     #[error("cannot read {}", path.display())]
     File {
         /// Which.

@@ -90,7 +90,7 @@ impl Engine {
         if text.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&text).map_err(|_| self.unclear("an answer is no JSON"))
+        serde_json::from_slice(&text).map_err(|_| self.unclear("an answer is not JSON"))
     }
 
     /// Asks, and reads the whole answer.

@@ -155,7 +155,7 @@ impl Session {
                 }
             }
             Line::Other => {}
-            Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are no JSON", line.len())),
+            Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are not JSON", line.len())),
         }
         Ok(None)
     }

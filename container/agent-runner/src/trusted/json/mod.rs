@@ -16,7 +16,7 @@ pub(crate) use write::{line, pretty};
 /// A text of one value in the form of files: indented, ASCII only, members and digits as they were.
 ///
 /// # Errors
-/// Why it is no JSON, and where.
+/// Why it is not JSON, and where.
 pub fn rewritten(text: &str) -> Result<String, String> {
     parse(text).map(|value| pretty(&value)).map_err(|why| why.to_string())
 }

@@ -1,4 +1,4 @@
-//! Wirings in the words of version 1, `trigger_rules` and `response_scope`, as what they mean today.
+//! Wirings in the words of NanoClaw's version 1, `trigger_rules` and `response_scope`, as what they mean today.
 //!
 //! Rules are read as leniently as version 1 did: what is no JSON has no rules, and of them only a pattern that is a text
 //! and `requiresTrigger` that is `false` count.
