@@ -126,16 +126,20 @@ enum Step {
 fn a_message_goes_to_the_session_that_is_answered_else_to_the_one_that_wrote_last_else_to_the_newest() {
     use Step::{Answer, Archive, Say, SayOf};
     for (row, steps, gets) in [
-        ("X1", vec![Say(S1, "b", false)], SB),
-        ("X2", vec![Say(S1, "b", false), Say(SB, "a", true)], S1),
-        ("X2 without a destination", vec![Say(S1, "b", false), Answer(SB)], S1),
-        ("X3", vec![Say(SB, "a", false)], S2),
-        ("X4", vec![Say(S1, "b", false), Say(SB, "a", false)], S1),
-        ("X4, the last one counts", vec![Say(S1, "b", false), Say(S2, "b", false), Say(SB, "a", false)], S2),
-        ("X5", vec![Say(S1, "b", false), Archive(S1), Say(SB, "a", true)], S2),
-        ("X6", vec![Say(SC, "b", false), Say(SB, "a", true)], S2),
-        ("X7", vec![SayOf(SB, "a")], S2),
-        ("X8", vec![Say(S1, "a", false)], S2),
+        ("the only session", vec![Say(S1, "b", false)], SB),
+        ("an answer goes to the session that asked", vec![Say(S1, "b", false), Say(SB, "a", true)], S1),
+        ("so does one that names no destination", vec![Say(S1, "b", false), Answer(SB)], S1),
+        ("nobody wrote before: the newest", vec![Say(SB, "a", false)], S2),
+        ("no answer: the one that wrote last", vec![Say(S1, "b", false), Say(SB, "a", false)], S1),
+        ("of two that wrote, the last one", vec![Say(S1, "b", false), Say(S2, "b", false), Say(SB, "a", false)], S2),
+        (
+            "the session that asked is archived: the newest",
+            vec![Say(S1, "b", false), Archive(S1), Say(SB, "a", true)],
+            S2,
+        ),
+        ("an answer to somebody else: the newest", vec![Say(SC, "b", false), Say(SB, "a", true)], S2),
+        ("an answer to a person: the newest", vec![SayOf(SB, "a")], S2),
+        ("to itself: the newest", vec![Say(S1, "a", false)], S2),
     ] {
         let mut world = world();
         for step in steps {

@@ -226,7 +226,7 @@ fn a_root_that_is_no_text_is_written_so_that_it_can_be_read() {
     assert_eq!(read_text(&text), session);
 }
 
-/// The cases of a file's place and of what it names. `W` is the workspace, `V` another one, `-` none.
+/// The cases of a file's place and of what it names. `/w` is the workspace, which was `/old` before; `/v` is another one.
 #[test]
 fn files_are_judged_by_what_they_name_and_where_they_lie() {
     let home = Home { path: "/w".into(), also: vec!["/old".into()] };
@@ -234,24 +234,44 @@ fn files_are_judged_by_what_they_name_and_where_they_lie() {
     let flat = "/w/.claw/sessions/a.jsonl".to_owned();
     let partition = format!("/w/.claw/sessions/{own}/a.jsonl");
     for (case, file, root, verdict) in [
-        ("L1", &flat, Some("/w"), "ok"),
-        ("L2", &flat, None, "ok"),
-        ("L3", &flat, Some("/v"), "/w /v"),
-        ("L3 below", &flat, Some("/w/sub"), "/w /w/sub"),
-        ("L3 above", &flat, Some("/"), "/w /"),
-        ("L4", &flat, Some("/gone"), "/w /gone"),
-        ("L5", &partition, Some("/v"), "/w /v"),
-        ("L6", &partition, None, "ok"),
-        ("L7 relative", &partition, Some("."), "/w ."),
-        ("L8", &"/v/.claw/sessions/a.jsonl".to_owned(), Some("/w"), "ok"),
-        ("L9", &"/v/.claw/sessions/a.jsonl".to_owned(), None, "unbound"),
-        ("L9 like", &"/w2/a.jsonl".to_owned(), None, "unbound"),
-        ("L10", &format!("/w/.claw/sessions/{other}/a.jsonl"), None, "partition"),
-        ("L10 named", &format!("/w/.claw/sessions/{other}/a.jsonl"), Some("/v"), "/w /v"),
-        ("L13", &partition, Some("/original"), "/w /original"),
-        ("L14 adopted", &partition, Some("/old"), "ok"),
-        ("L14 partition", &format!("/w/.claw/sessions/{old}/a.jsonl"), None, "ok"),
-        ("inside", &"/w/exports/a.jsonl".to_owned(), None, "ok"),
+        ("flat, names this workspace", &flat, Some("/w"), "ok"),
+        ("flat, names none", &flat, None, "ok"),
+        ("flat, names another workspace", &flat, Some("/v"), "/w /v"),
+        ("flat, names a directory below", &flat, Some("/w/sub"), "/w /w/sub"),
+        ("flat, names a directory above", &flat, Some("/"), "/w /"),
+        ("flat, names a directory that is gone", &flat, Some("/gone"), "/w /gone"),
+        ("in its own partition, names another workspace", &partition, Some("/v"), "/w /v"),
+        ("in its own partition, names none", &partition, None, "ok"),
+        ("in its own partition, names a relative path", &partition, Some("."), "/w ."),
+        ("in another workspace, names this one", &"/v/.claw/sessions/a.jsonl".to_owned(), Some("/w"), "ok"),
+        ("in another workspace, names none", &"/v/.claw/sessions/a.jsonl".to_owned(), None, "unbound"),
+        (
+            "in a directory whose name begins like this workspace's, names none",
+            &"/w2/a.jsonl".to_owned(),
+            None,
+            "unbound",
+        ),
+        (
+            "in the partition of another workspace, names none",
+            &format!("/w/.claw/sessions/{other}/a.jsonl"),
+            None,
+            "partition",
+        ),
+        (
+            "in the partition of another workspace, names that one",
+            &format!("/w/.claw/sessions/{other}/a.jsonl"),
+            Some("/v"),
+            "/w /v",
+        ),
+        ("copied with its directory, names where it was", &partition, Some("/original"), "/w /original"),
+        ("names where the workspace was before it moved", &partition, Some("/old"), "ok"),
+        (
+            "in the partition that the workspace had before it moved",
+            &format!("/w/.claw/sessions/{old}/a.jsonl"),
+            None,
+            "ok",
+        ),
+        ("anywhere below this workspace, names none", &"/w/exports/a.jsonl".to_owned(), None, "ok"),
     ] {
         let root = root.map(PathBuf::from);
         let place = Place { file: file.into(), written: root.clone(), root };

@@ -52,12 +52,12 @@ senders = "known"
 fn access_goes_by_role_and_membership() {
     let refused = Some(Reason::UnknownSenderStrict);
     for (case, who, first, second) in [
-        ("P1", "ghost", refused, refused),
-        ("P2", "owner", None, None),
-        ("P3", "global", None, None),
-        ("P4, P5: an administrator is a member", "scoped", None, refused),
-        ("P6", "member", None, refused),
-        ("P7", "known", refused, refused),
+        ("somebody unknown", "ghost", refused, refused),
+        ("the owner", "owner", None, None),
+        ("an administrator of all agents", "global", None, None),
+        ("an administrator of one agent, who is its member by that", "scoped", None, refused),
+        ("a member", "member", None, refused),
+        ("somebody known without a role", "known", refused, refused),
     ] {
         let mut ground = Ground::of(TWO);
         let reasons = ["c1", "c2"].map(|chat| ground.says_in(("telegram", chat, None), (who, "hi"), "").reason);

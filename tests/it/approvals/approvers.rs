@@ -48,34 +48,34 @@ fn asked_in_turn(toml: &str, chat: &str) -> Vec<String> {
 fn approvers_are_picked_by_role_and_origin() {
     for (case, users, chat, expected) in [
         (
-            "A1 for ag-1",
+            "the agent's own administrator is asked before that of all agents and the owner",
             vec![("telegram:o", OWNER), ("telegram:ga", ADMIN), ("telegram:sa", OF_ONE)],
             "c1",
             vec!["telegram:sa", "telegram:ga", "telegram:o", "telegram:sa"],
         ),
         (
-            "A1 for ag-2",
+            "the administrator of another agent is not asked",
             vec![("telegram:o", OWNER), ("telegram:ga", ADMIN), ("telegram:sa", OF_ONE)],
             "c2",
             vec!["telegram:ga", "telegram:o", "telegram:ga", "telegram:o"],
         ),
-        ("A2", vec![], "c1", vec![]),
+        ("nobody has a role", vec![], "c1", vec![]),
         (
-            "A3",
+            "two owners on the channel of the question",
             vec![("telegram:111", OWNER), ("telegram:222", OWNER)],
             "c1",
             vec!["telegram:111", "telegram:222", "telegram:111", "telegram:222"],
         ),
         (
-            "A4 mirrored",
+            "whoever is on the channel of the question is asked first",
             vec![("discord:222", OWNER), ("telegram:111", OWNER)],
             "c1",
             vec!["telegram:111", "discord:222", "telegram:111", "discord:222"],
         ),
-        ("A5 mirrored", vec![("discord:222", OWNER)], "c1", vec!["discord:222"; 4]),
-        ("A6", vec![("matrix:1", OWNER)], "c1", vec![]),
+        ("an owner on another channel only", vec![("discord:222", OWNER)], "c1", vec!["discord:222"; 4]),
+        ("an owner on a channel that is not there", vec![("matrix:1", OWNER)], "c1", vec![]),
         (
-            "A7",
+            "whoever has two roles is asked once, at the higher place",
             vec![("telegram:o", "roles = [\"admin:ag-1\", \"owner\"]"), ("telegram:ga", ADMIN)],
             "c1",
             vec!["telegram:o", "telegram:ga", "telegram:o", "telegram:ga"],

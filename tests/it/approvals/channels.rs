@@ -40,9 +40,9 @@ fn wirings(ground: &Ground) -> Vec<Wiring> {
 #[test]
 fn the_wiring_follows_the_kind_of_chat() {
     for (case, place, more, engage) in [
-        ("K1, K4 a thread of a group", ("telegram", "new", Some("thread-1")), IN_GROUP, Engage::MentionSticky),
-        ("K2, K5 a direct message", NEW, MENTION, Engage::Pattern(".".into())),
-        ("K18 a plain group", NEW, IN_GROUP, Engage::Mention),
+        ("a thread of a group", ("telegram", "new", Some("thread-1")), IN_GROUP, Engage::MentionSticky),
+        ("a direct message", NEW, MENTION, Engage::Pattern(".".into())),
+        ("a plain group", NEW, IN_GROUP, Engage::Mention),
         ("a direct message with a thread", ("telegram", "new", Some("t")), MENTION, Engage::Pattern(".".into())),
     ] {
         let mut ground = Ground::of(BARE);
@@ -141,8 +141,8 @@ fn where_nobody_can_be_asked() {
     let unreachable = BARE.replace("telegram:owner", "matrix:owner");
     let only_admin_of_one = BARE.replace("roles = [\"owner\"]", "roles = [\"admin:andy\"]");
     for (case, toml, reason) in [
-        ("K8 no roles", BARE.replace("roles = [\"owner\"]", ""), Reason::NobodyToAsk),
-        ("K9 no agents", "[[users]]\nid = \"telegram:owner\"\nroles = [\"owner\"]".to_owned(), Reason::NoAgentWired),
+        ("no roles", BARE.replace("roles = [\"owner\"]", ""), Reason::NobodyToAsk),
+        ("no agents", "[[users]]\nid = \"telegram:owner\"\nroles = [\"owner\"]".to_owned(), Reason::NoAgentWired),
         ("no adapter", unreachable, Reason::NobodyToAsk),
         ("which agents hear a chat is not for the administrator of one", only_admin_of_one, Reason::NobodyToAsk),
     ] {

@@ -39,7 +39,7 @@ fn authority_is_asked_first_and_now() {
         ("telegram:member", false),
         ("telegram:stranger", false),
         ("telegram:nobody", false),
-        // S12, decided differently: an id with a colon is prefixed like any other, so it names nobody else.
+        // Unlike in NanoClaw: an id with a colon is prefixed like any other, so it names nobody else.
         ("telegram:telegram:owner", false),
         ("discord:owner", false),
     ] {

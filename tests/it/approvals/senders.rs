@@ -107,16 +107,15 @@ fn what_waits_for_a_decision_is_kept() {
     assert!(ground.heard().contains(&"one".to_owned()), "{:?}", ground.heard());
 }
 
-/// S8 to S11.
 #[test]
 fn where_nobody_is_asked() {
     let nobody = GROUP.replace("roles = [\"owner\"]", "");
     let policy = |policy: &str| GROUP.replace("group = true", &format!("group = true\nunknown_senders = \"{policy}\""));
     for (case, toml, who, outcome, reason) in [
-        ("S8 nobody may decide", nobody, "s", Outcome::Dropped, Some(Reason::ApprovalUnavailable)),
-        ("S9 no sender id", GROUP.to_owned(), "", Outcome::Dropped, Some(Reason::UnknownUser)),
-        ("S10 strict", policy("strict"), "s", Outcome::Dropped, Some(Reason::UnknownSenderStrict)),
-        ("S11 public", policy("public"), "s", Outcome::Routed, None),
+        ("nobody may decide", nobody, "s", Outcome::Dropped, Some(Reason::ApprovalUnavailable)),
+        ("no sender id", GROUP.to_owned(), "", Outcome::Dropped, Some(Reason::UnknownUser)),
+        ("a strict chat", policy("strict"), "s", Outcome::Dropped, Some(Reason::UnknownSenderStrict)),
+        ("a public chat", policy("public"), "s", Outcome::Routed, None),
     ] {
         let mut ground = Ground::of(&toml);
         let report = ground.says(who, "hello");
@@ -127,7 +126,7 @@ fn where_nobody_is_asked() {
     }
 }
 
-/// S13 (decided differently: a name is always shown with the identity it belongs to) and S14.
+/// Unlike in NanoClaw, a name is always shown with the identity it belongs to.
 #[test]
 fn the_card_says_who_and_where() {
     let mut ground = Ground::of(&GROUP.replace("name = \"Group Chat\"\n", ""));
