@@ -1,6 +1,6 @@
 //! Proves what the runtime in use promises: a scratch daemon with store, token and socket, three agents with
-//! conversations, and a hostile process in the place of one of them that tries the list of attacks. Nothing of the user's own data
-//! directory is touched.
+//! conversations, and a hostile process in the place of one of them that tries the list of attacks. Nothing of the user's
+//! own data directory is touched.
 
 use std::collections::BTreeMap;
 use std::io;
