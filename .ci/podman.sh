@@ -12,7 +12,7 @@ socket=$place/podman.sock
 image=localhost/hearth-agent:$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
 without() {
-    echo "NO PODMAN: $1; tests in containers are skipped" >&2
+    echo "NO PODMAN: $1; tests in containers are skipped" | tee -a "${HEARTH_TEST_LEFT_OUT:-/dev/null}" >&2
     shift
     exec "$@"
 }

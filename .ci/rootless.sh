@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 without() {
-    echo "NO ROOTLESS PODMAN: $1; these tests are skipped" >&2
+    echo "NO ROOTLESS PODMAN: $1; these tests are skipped" | tee -a "${HEARTH_TEST_LEFT_OUT:-/dev/null}" >&2
     exit 0
 }
 

@@ -69,6 +69,8 @@ pub struct Policy {
     pub hops_max: u32,
     /// Longest time an agent's question may wait.
     pub question_max: Millis,
+    /// Questions of one agent that may be open at once: fewer than all that may be, so that it keeps nobody from asking.
+    pub questions_per_agent: usize,
     /// Technical skips of the same items in a row of which the last one makes people be asked.
     pub skip_repeats: u32,
     /// Time a skip of which nobody can say in whose turn it was reported waits for its agent to be at rest.
@@ -124,6 +126,7 @@ impl Policy {
         sticky_lifetime: Millis::minutes(24 * 60),
         hops_max: 10,
         question_max: Millis::minutes(24 * 60),
+        questions_per_agent: 50,
         skip_repeats: 3,
         skip_wait: Millis::minutes(15),
         skips_waiting_max: 100,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::fake_api::FakeApi;
-use crate::host::{Host, wait_for};
+use crate::host::{Host, skipped, wait_for};
 
 /// A program as `container/agent-runner/COMMAND.md` describes it.
 const PROGRAM: &str = r#"
@@ -97,7 +97,7 @@ pub(crate) fn cli() -> Option<PathBuf> {
     if let Ok(real) = binary.canonicalize() {
         return Some(real);
     }
-    eprintln!("SKIPPED: no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display());
+    skipped(format_args!("no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display()));
     None
 }
 

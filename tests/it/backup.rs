@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::host::wait_for;
+use crate::host::{skipped, wait_for};
 
 const CONFIG: &str = r#"
 schema = 1
@@ -246,8 +246,7 @@ impl Tiny {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(at.to_owned()));
         }
-        let skipped = "SKIPPED: no tmpfs can be mounted here, so nothing is known of full disks\n";
-        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+        skipped("no tmpfs can be mounted here, so nothing is known of full disks");
         None
     }
 }

@@ -9,7 +9,7 @@ use hearth::model::workspace::Fingerprint;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::{Host, Running};
+use crate::host::{Host, Running, skipped};
 
 const SAID: &str = r#"{"message":{"blocks":[{"text":"hi","type":"text"}],"role":"user"},"type":"message"}"#;
 
@@ -376,7 +376,7 @@ else:
     let file = used.flat("py.jsonl");
     match python("write", &file) {
         Ok(status) => assert!(status.success()),
-        Err(error) => return eprintln!("skipped: no python3: {error}"),
+        Err(error) => return skipped(format_args!("no python3: {error}")),
     }
     assert_eq!(import(&host, &used, &[&file]).0, Some(0));
     let out = used.root.join("out.jsonl");

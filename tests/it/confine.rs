@@ -10,13 +10,14 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::fake_api::FakeApi;
+use crate::host::skipped;
 
 /// Whether this kernel can do it; the test says so if not.
 pub(crate) fn possible() -> bool {
     match agent_runner::confine::support() {
         Ok(_) => true,
         Err(why) => {
-            eprintln!("SKIPPED: {why}");
+            skipped(why);
             false
         }
     }
@@ -141,7 +142,7 @@ fn claude() -> Option<PathBuf> {
     let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join(installed);
     let binary = std::env::var_os("HEARTH_TEST_CLAUDE").map_or(binary, PathBuf::from);
     if !binary.exists() {
-        eprintln!("SKIPPED: no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display());
+        skipped(format_args!("no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display()));
     }
     binary.exists().then_some(binary)
 }

@@ -424,6 +424,16 @@ fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, detail: impl 
     }
 }
 
+/// Says that a test is not made, for what this machine lacks. What a test prints that passes is not shown: `.ci/run` names
+/// a file in which it gathers what was skipped.
+pub(crate) fn skipped(why: impl std::fmt::Display) {
+    eprintln!("SKIPPED: {why}");
+    let list = std::env::var_os("HEARTH_TEST_LEFT_OUT").map(|list| std::fs::OpenOptions::new().append(true).open(list));
+    if let Some(Ok(mut list)) = list {
+        list.write_all(format!("SKIPPED: {why}\n").as_bytes()).ok();
+    }
+}
+
 /// Whether a process runs; a dead one may wait for its parent for a while.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::{Ended, Host, Running, wait_for};
+use crate::host::{Ended, Host, Running, skipped, wait_for};
 
 /// Certificates of the machine, which may know a proxy that opens TLS.
 const TRUST: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -15,7 +15,7 @@ const TRUST: &str = "/etc/ssl/certs/ca-certificates.crt";
 fn with_podman() -> Option<(Host, Podman)> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (Some(socket), Some(image)) = (variable("HEARTH_TEST_PODMAN"), variable("HEARTH_TEST_IMAGE")) else {
-        eprintln!("SKIPPED: there is no Podman for tests; `.ci/podman.sh cargo test` makes one");
+        skipped("there is no Podman for tests; `.ci/podman.sh cargo test` makes one");
         return None;
     };
     let podman = Podman { url: format!("unix://{socket}"), image };

@@ -15,6 +15,8 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
+use crate::host::skipped;
+
 /// Patterns of each kind.
 const CASES: usize = 3_000;
 /// The first Node whose JavaScript has flags within patterns and names used twice, which are refused here.
@@ -116,7 +118,7 @@ fn javascript(cases: &[(String, Vec<String>)]) -> Option<(u64, Vec<Value>)> {
     let mut node = match node.spawn() {
         Ok(node) => node,
         Err(error) => {
-            eprintln!("SKIPPED: no node here ({error}); install it to compare patterns with JavaScript");
+            skipped(format_args!("no node here ({error}); install it to compare patterns with JavaScript"));
             return None;
         }
     };

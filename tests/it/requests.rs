@@ -10,6 +10,7 @@ use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, Press};
 use hearth::model::mailbox::{Said, Target};
 use hearth::model::message::{Body, Message};
+use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::request::{NewQuestion, Request, TaskRequest, Wish};
 use hearth::model::task::{TaskChange, TaskHome};
@@ -76,10 +77,17 @@ fn write(world: &mut World, said: Said) {
 
 /// Asks Hearth for something under a name.
 pub(crate) fn ask(world: &mut World, name: &str, request: Request) {
-    let number = world.session(S).next_agent_number();
-    let live = world.session(S).live.unwrap();
+    ask_in(world, S, name, request);
+}
+
+fn ask_in(world: &mut World, session: SessionId, name: &str, request: Request) {
+    let number = world.session(session).next_agent_number();
+    let live = world.session(session).live.unwrap();
     let wish = Wish::Request(Box::new(request));
-    write(world, Said { wish, request: Some(name.into()), ..said(number, live, Some(2), Target::Reply) });
+    let said = Said { wish, request: Some(name.into()), ..said(number, live, Some(2), Target::Reply) };
+    let input = world.outside.write(session, vec![mid_turn(said)]);
+    world.put(input);
+    world.settle();
 }
 
 fn reply(world: &World, name: &str) -> Option<Result<Value, String>> {
@@ -340,6 +348,47 @@ fn an_agent_cannot_flood_whoever_decides() {
     assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 10);
     let full = "create_agent failed: too many requests wait for a decision.";
     assert_eq!(reply(&world, "c10"), Some(Err(full.into())));
+}
+
+/// Another agent, in a chat of its own.
+const NEIGHBOUR: &str = r#"
+[[agents]]
+folder = "other"
+[[chats]]
+channel = "net"
+platform_id = "D"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "other"
+engage = "pattern"
+pattern = "."
+"#;
+
+#[test]
+fn an_agent_that_asks_too_much_keeps_nobody_from_asking() {
+    let policy = Policy { questions_per_agent: 2, ..Policy::STANDARD };
+    let mut world = working_in(World::with(policy, |_| {}));
+    for name in ["q1", "q2", "q3"] {
+        ask(&mut world, name, question());
+    }
+    let asked = |world: &World| world.read(|db, txn| db.questions.len(txn));
+    assert_eq!(reply(&world, "q3"), Some(Err("too many questions of yours are open".into())));
+    world.apply(NEIGHBOUR);
+    for (session, chat, thread) in [(2, "C", Some("u")), (3, "D", None)] {
+        let session = SessionId::new(session);
+        world.inject(&event_in(("net", chat, thread), (chat, "hello", r#""senderId":"ann""#), ""));
+        world.settle();
+        let input = world.outside.write(session, vec![claim(2, 1)]);
+        world.put(input);
+        ask_in(&mut world, session, "q", question());
+    }
+    let sessions =
+        world.read(|db, txn| db.questions.iter(txn)?.map(|row| Ok(row?.1.session)).collect::<Result<Vec<_>, _>>());
+    assert_eq!(sessions, [S, S, SessionId::new(3)], "nor in another conversation, but another agent may");
+    // Once a question is answered there is room for the next one.
+    assert!(press(&mut world, "net:ann", 0).0);
+    ask(&mut world, "q4", question());
+    assert_eq!((asked(&world), reply(&world, "q4")), (4, None));
 }
 
 /// The agent did not wait: what a person says then is a message, whether the incarnation lives or not.

@@ -10,7 +10,7 @@ use std::process::Command;
 use hearth::state::Reader;
 use serde_json::Value;
 
-use crate::host::{Ended, Host, Running, event, is_alive, wait_for};
+use crate::host::{Ended, Host, Running, event, is_alive, skipped, wait_for};
 use crate::trouble::Disk;
 
 /// A disk under the store's file that can fail and take notes; nothing where there is no compiler.
@@ -29,7 +29,7 @@ impl Shim {
         match made {
             Ok(made) if made.status.success() => Some(Self { shim, _dir: dir }),
             other => {
-                eprintln!("SKIPPED: no disk can fail here, because nothing compiles C: {other:?}");
+                skipped(format_args!("no disk can fail here, because nothing compiles C: {other:?}"));
                 None
             }
         }
@@ -235,7 +235,7 @@ fn others_may_look_at_the_files_and_the_daemon_keeps_its_locks() {
         })
     };
     if !is_locked() {
-        eprintln!("SKIPPED: this machine does not tell which locks there are");
+        skipped("this machine does not tell which locks there are");
         return;
     }
     for name in ["store/lock.mdb", "store/data.mdb", "hearth.lock"] {

@@ -8,7 +8,7 @@ use std::process::Command;
 use hearth::state::{Options, Store};
 use serde_json::{Value, json};
 
-use crate::host::{Host, Running, event, wait_for};
+use crate::host::{Host, Running, event, skipped, wait_for};
 use crate::raw::Raw;
 
 #[test]
@@ -299,7 +299,7 @@ impl Disk {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(place));
         }
-        eprintln!("SKIPPED: no file system can be mounted here, so none can be full");
+        skipped("no file system can be mounted here, so none can be full");
         None
     }
 

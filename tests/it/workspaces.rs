@@ -22,7 +22,7 @@ use hearth::state::{Options, Store, Text};
 use hearth::time::zone::Zone;
 use serde_json::Value;
 
-use crate::host::{Ended, Host, Running, wait_for};
+use crate::host::{Ended, Host, Running, skipped, wait_for};
 
 mod moved;
 
@@ -219,7 +219,7 @@ fn names_that_are_no_text_are_kept_apart_and_can_be_read_back() {
     for name in [b"n\xff".as_slice(), b"n\xfe", b"n\xc3"] {
         let dir = root.join(OsStr::from_bytes(name));
         if std::fs::create_dir(&dir).is_err() {
-            eprintln!("skipped: this file system has only names that are text");
+            skipped("this file system has only names that are text");
             return;
         }
         keys.push(begin(&host, &dir, None, "s"));
@@ -295,7 +295,7 @@ impl Bound {
         if done.is_ok_and(|done| done.status.success()) {
             return Some(Self(to.to_owned()));
         }
-        eprintln!("SKIPPED: bind mounts cannot be made here; run this as root");
+        skipped("bind mounts cannot be made here; run this as root");
         None
     }
 }

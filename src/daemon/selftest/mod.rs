@@ -1,6 +1,6 @@
-//! Proves what the runtime in use promises: a scratch daemon with store, token and socket, two agents with conversations,
-//! and a hostile process in the place of one of them that tries the list of attacks. Nothing of the user's own data
-//! directory is touched.
+//! Proves what the runtime in use promises: a scratch daemon with store, token and socket, three agents with
+//! conversations, and a hostile process in the place of one of them that tries the list of attacks. Nothing of the user's
+//! own data directory is touched.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,6 +23,7 @@ use scratch::Scratch;
 mod mailbox;
 mod scratch;
 mod trials;
+mod world;
 
 /// What came of the test.
 #[derive(Debug)]
@@ -239,12 +240,12 @@ fn judge(place: &Place, trial: &trials::Trial, outcome: &Outcome, who: &str) -> 
 
 /// Why an attack was not tried that could have been.
 fn lacking(attack: &Attack, kind: RuntimeKind) -> (Verdict, String) {
-    match (attack.stand(kind), attack.name) {
-        (Stand::Open(why), _) => (Verdict::NotPromised, why.to_owned()),
-        (Stand::With(needed), _) => (Verdict::NotPromised, format!("that needs {needed}")),
-        (Stand::Held, "network-host") => (Verdict::NotTried, "there is no other machine to try it with".to_owned()),
-        (Stand::Held, "unconfined") => (Verdict::NotTried, "the container holds whatever is in it".to_owned()),
-        (Stand::Held, _) => (Verdict::NotTried, "there is nothing here to try it with".to_owned()),
+    match attack.stand(kind) {
+        Stand::Open(why) => (Verdict::NotPromised, why.to_owned()),
+        Stand::With(needed) => (Verdict::NotPromised, format!("that needs {needed}")),
+        Stand::Tested(why) => (Verdict::NotTried, format!("the project's tests show that it holds; here {why}")),
+        Stand::Moot(why) => (Verdict::NotTried, format!("it does not apply: {why}")),
+        Stand::Held => (Verdict::NotTried, "there is nothing here to try it with".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The scratch installation: two agents with a conversation each, one of which turns hostile.
+//! The scratch installation: agents with a conversation each, one of which turns hostile.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::config::{Paths, env};
 use crate::daemon::runtime::this_program;
 use crate::daemon::{Daemon, guarded, setup};
 use crate::model::address::{ChannelName, ForeignId};
-use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
+use crate::model::configure::{Change, ChatSpec, Configure, DestinationSpec, RoleSpec, UserSpec, WiringSpec};
 use crate::model::delivery::Outbound;
 use crate::model::entity::{
     AgentSettings, Engage, EnvValue, Folder, Ignored, Limits, Network, Origin, SenderScope, SessionMode, Trust,
@@ -35,9 +35,16 @@ pub(super) const CHANNEL: &str = "self-test";
 /// The agent that turns hostile, its chat, and the other one.
 pub(super) const OWN: &str = "own";
 pub(super) const OTHER: &str = "other";
+/// An agent that the hostile one may write to.
+pub(super) const PEER: &str = "peer";
+/// A message upon which an agent asks people something. It waits longer than the test takes.
+pub(super) const ASK: &str =
+    r#"!payload {"type":"ask_question","title":"May I?","question":"May I?","options":["Yes","No"],"timeout":3600}"#;
 /// What the hostile agent may use where that can be limited.
 const MEMORY: u64 = 256 << 20;
 const PIDS: u32 = 100;
+/// How often the other agent is spoken to more than the one that turns hostile.
+const AHEAD: u32 = 3;
 /// How often and how long something is waited for that takes a moment.
 const LOOKS: u32 = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
@@ -64,9 +71,11 @@ impl<'a> Scratch<'a> {
         let nowhere = (SessionId::new(0), AgentId::new(0));
         let mut scratch = Self { daemon, tokio, secret, own: nowhere, other: nowhere, socket, _listeners: listeners };
         let mut changes = Vec::new();
-        for folder in [OWN, OTHER] {
+        for folder in [OWN, OTHER, PEER] {
             changes.extend(scratch.agent(folder)?);
         }
+        let peer = DestinationSpec::Agent(Folder::new(PEER)?);
+        changes.push(Change::AddDestination(Folder::new(OWN)?, PEER.to_owned(), peer));
         // Somebody has to be there who could decide.
         let id = setup::user(rustix::process::geteuid().as_raw())?;
         let owner = UserSpec { id, name: None, roles: vec![RoleSpec::Owner], member_of: Vec::new() };
@@ -78,6 +87,13 @@ impl<'a> Scratch<'a> {
         let again = Change::RestartAgent(Folder::new(OWN)?, None);
         scratch.submit(Input::Configure(Configure::new(vec![again], Origin::Runtime)))?;
         scratch.converse(OWN)?;
+        // What it asks itself, and what the other one asks and says, at numbers that it has not reached yet.
+        for chat in [OWN, OTHER] {
+            scratch.tell(chat, ASK)?;
+        }
+        for _ in 0..AHEAD {
+            scratch.converse(OTHER)?;
+        }
         let first = Some("2099-01-01T00:00:00Z".to_owned());
         let task = NewTask {
             agent: scratch.other.1,
@@ -155,9 +171,16 @@ impl<'a> Scratch<'a> {
 
     /// Says something in an agent's chat and waits for the answer.
     pub(super) fn converse(&self, chat: &str) -> Result<(SessionId, AgentId), Error> {
+        self.tell(chat, "hello")
+    }
+
+    /// The same with these words.
+    pub(super) fn tell(&self, chat: &str, text: &str) -> Result<(SessionId, AgentId), Error> {
         let before = self.messages()?.len();
+        // Nothing else in it has to be escaped.
+        let text = text.replace('"', "\\\"");
         let event = format!(
-            r#"{{"channelType":"{CHANNEL}","platformId":"{chat}","message":{{"kind":"chat","content":{{"text":"hello","senderId":"1"}}}}}}"#
+            r#"{{"channelType":"{CHANNEL}","platformId":"{chat}","message":{{"kind":"chat","content":{{"text":"{text}","senderId":"1"}}}}}}"#
         );
         let event = event::parse(event.as_bytes()).map_err(|error| Error::Trial(error.to_string()))?;
         self.submit(Input::Inbound(Box::new(event)))?;

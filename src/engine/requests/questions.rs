@@ -10,7 +10,7 @@ use crate::model::approval::{Decider, Question, QuestionState};
 use crate::model::card::{CardOption, Matter};
 use crate::model::effect::Effect;
 use crate::model::entity::SenderScope;
-use crate::model::id::{OutboundId, QuestionId};
+use crate::model::id::{OutboundId, QuestionId, SessionId};
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::request::NewQuestion;
@@ -32,6 +32,9 @@ pub(super) fn ask(
     }
     if adopt(cx, txn, (asker, &to), &new)? {
         return Ok(Ok(()));
+    }
+    if asks_enough(cx, txn, asker.session)? {
+        return Ok(Err("too many questions of yours are open".to_owned()));
     }
     let id: QuestionId = cx.db.allocate(txn)?;
     let NewQuestion { title, body, options, timeout } = new;
@@ -83,6 +86,19 @@ fn adopt(cx: &Cx<'_>, txn: &mut Write<'_>, (asker, to): (&Asker, &Address), new:
         return Ok(true);
     }
     Ok(false)
+}
+
+/// Whether as many questions of the agent of a session are open as may be.
+fn asks_enough(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<bool> {
+    let agent = sessions::load(cx, txn, session)?.map(|row| row.agent);
+    let mut left = cx.policy.questions_per_agent;
+    for ((_, id), ()) in cx.db.questions_due.collect_range(txn, .., cx.policy.rows_per_input)? {
+        let asks = cx.db.questions.require(txn, &id)?.session;
+        if asks == session || sessions::load(cx, txn, asks)?.map(|row| row.agent) == agent {
+            left = left.saturating_sub(1);
+        }
+    }
+    Ok(left == 0)
 }
 
 /// Somebody pressed a button of a question's card, or answered it in words.

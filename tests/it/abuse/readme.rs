@@ -11,6 +11,8 @@ const END: &str = "<!-- end of attacks -->";
 fn cell(stand: Stand) -> String {
     match stand {
         Stand::Held => "held".to_owned(),
+        Stand::Tested(why) => format!("held, as only the project's tests show: {why}"),
+        Stand::Moot(why) => format!("does not apply: {why}"),
         Stand::With(what) => format!("held with {what}"),
         Stand::Open(why) => format!("**not held**: {why}"),
     }

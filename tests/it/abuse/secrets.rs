@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::channels::{SECRET, free_port, post};
 use crate::confine;
 use crate::fake_telegram::{FakeTelegram, Fault, TOKEN};
-use crate::host::{Host, wait_for};
+use crate::host::{Host, skipped, wait_for};
 use crate::telegram::typed;
 
 const KEY: &str = "marked-key-of-the-agent-5f2c";
@@ -117,7 +117,7 @@ fn also_when_agents_are_in_containers() {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let found = variable("HEARTH_TEST_PODMAN").zip(variable("HEARTH_TEST_IMAGE"));
     let Some((socket, image)) = found.filter(|(_, image)| image.contains("hearth-agent")) else {
-        eprintln!("SKIPPED: there is no Podman with the agents' image; `.ci/podman.sh cargo test` makes one");
+        skipped("there is no Podman with the agents' image; `.ci/podman.sh cargo test` makes one");
         return;
     };
     run(&At::Podman(image, socket));

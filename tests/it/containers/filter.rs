@@ -1,6 +1,7 @@
 //! What the filter of system calls takes from agents in their containers, and what it leaves them.
 
 use super::house::House;
+use crate::host::skipped;
 
 /// Each way to a user namespace with the system's word for it, and what programs need of the same calls.
 const TRY: &str = r#"
@@ -40,7 +41,7 @@ fn no_way_leads_to_a_user_namespace_and_programs_run_as_ever() {
     let container = house.container();
     let doctor = house.host.run(&["doctor"], b"").stdout;
     if doctor.contains("agents can make user namespaces") {
-        eprintln!("SKIPPED: Podman shows no seccomp profile to make stricter");
+        skipped("Podman shows no seccomp profile to make stricter");
         return;
     }
     let found = house.podman(&["exec", &container, "python3", "-c", TRY]);

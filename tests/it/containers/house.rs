@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::fake_api::FakeApi;
 use crate::fake_telegram::{FakeTelegram, TOKEN};
-use crate::host::{CHAT, Host, wait_for};
+use crate::host::{CHAT, Host, skipped, wait_for};
 use crate::telegram::typed;
 
 /// For what takes its time by design; also on a busy machine.
@@ -25,7 +25,7 @@ pub(super) fn podman() -> Option<(PathBuf, String)> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let found = variable("HEARTH_TEST_PODMAN").zip(variable("HEARTH_TEST_IMAGE"));
     let Some((socket, image)) = found.filter(|(_, image)| image.contains("hearth-agent")) else {
-        eprintln!("SKIPPED: there is no Podman with the agents' image; `.ci/podman.sh cargo test` makes one");
+        skipped("there is no Podman with the agents' image; `.ci/podman.sh cargo test` makes one");
         return None;
     };
     Some((socket.into(), image))

@@ -1,7 +1,7 @@
 //! What an agent can do in its container, as it sees it itself.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::model::entity::{Access, Limits};
@@ -238,6 +238,11 @@ fn the_host_is_reached_and_nothing_beyond_it() {
     assert!(text.contains("host.containers.internal hello"), "{text}");
     assert!(text.contains("127.0.0.1 unreachable") && text.contains("1.1.1.1 unreachable"), "{text}");
     assert!(!text.contains("resolved"), "{text}");
+    if TcpStream::connect_timeout(&([1, 1, 1, 1], 53).into(), Duration::from_secs(5)).is_err() {
+        eprintln!(
+            "SKIPPED: this machine reaches no other one, so that nothing is shown by not reaching it from inside"
+        );
+    }
 }
 
 /// Whether the machine itself reaches the world is not the agent's business, so only the way out is looked at.

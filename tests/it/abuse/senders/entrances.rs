@@ -54,7 +54,7 @@ pub(super) fn unsigned(ground: &mut Ground) {
         format!("x-hearth-timestamp: x\r\nx-hearth-signature: {right}\r\n"),
     ];
     for headers in cases {
-        assert_eq!(ground.raw(&headers, &body), Some(401), "{headers}");
+        ground.turns_away(&headers, &body);
     }
     ground.nothing();
 }
@@ -62,7 +62,7 @@ pub(super) fn unsigned(ground: &mut Ground) {
 pub(super) fn old_stamp(ground: &mut Ground) {
     let body = event("m1", "room", "hello").to_string();
     for stamp in [0, 1, now() - 3_600, now() - 310, now() + 310, now() + 86_400, u64::MAX] {
-        assert_eq!(ground.raw(&signed(stamp, &body), &body), Some(401), "{stamp}");
+        ground.turns_away(&signed(stamp, &body), &body);
     }
     ground.nothing();
 }
@@ -70,8 +70,8 @@ pub(super) fn old_stamp(ground: &mut Ground) {
 pub(super) fn changed_body(ground: &mut Ground) {
     let body = event("m1", "room", "hello").to_string();
     let headers = signed(now(), &body);
-    assert_eq!(ground.raw(&headers, &body.replace("hello", "other")), Some(401));
-    assert_eq!(ground.raw(&headers, &format!("{body} ")), Some(401));
+    ground.turns_away(&headers, &body.replace("hello", "other"));
+    ground.turns_away(&headers, &format!("{body} "));
     ground.nothing();
 }
 

@@ -62,8 +62,8 @@ impl Ground {
         post(self.port, SECRET, "/v1/events", event).unwrap()
     }
 
-    /// Asks the webhook with these headers and this body; the status of the answer, if there is one.
-    pub(super) fn raw(&self, headers: &str, body: &str) -> Option<u16> {
+    /// Asks the webhook with these headers and this body; status and body of the answer, if there is one.
+    pub(super) fn raw(&self, headers: &str, body: &str) -> Option<(u16, Value)> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let request = format!(
             "POST /v1/events HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}",
@@ -73,7 +73,15 @@ impl Ground {
         stream.write_all(request.as_bytes()).ok();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok();
-        answer.split(' ').nth(1)?.parse().ok()
+        let status = answer.split(' ').nth(1)?.parse().ok()?;
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        Some((status, serde_json::from_str(body).unwrap_or_default()))
+    }
+
+    /// It says that whoever asks so is not known.
+    pub(super) fn turns_away(&self, headers: &str, body: &str) {
+        let answer = self.raw(headers, body);
+        assert_eq!(answer.as_ref().map(|(status, _)| *status), Some(401), "{headers}: {answer:?}");
     }
 
     /// Nothing was taken in.
