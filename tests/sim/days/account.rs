@@ -118,7 +118,9 @@ impl Sim {
     fn account_for_repetitions(&mut self) {
         let sent: Vec<(OutboundId, u32, bool)> = self.platform.borrow().sent().collect();
         for (id, times, once) in sent.into_iter().filter(|(_, times, _)| *times > 1) {
-            let uncertain = self.world.outbound(id).uncertain;
+            // What is old is forgotten.
+            let Some(row) = self.world.read(|db, txn| db.outbound.get(txn, &id)) else { continue };
+            let uncertain = row.uncertain;
             assert!(times <= uncertain + 1, "{id} went out {times} times, {uncertain} of them uncertain");
             self.count(if once { "sent again by the same id" } else { "shown again and marked" });
         }

@@ -64,7 +64,7 @@ impl Sim {
                 let used = self.world.store().usage().unwrap().used;
                 Room::Limit(used + u64::try_from(more(&mut self.chance, 64)).unwrap())
             }
-            2 => Room::Map(file.max(MAP_MIN) + file / 4 + more(&mut self.chance, 256)),
+            2 => Room::Map(file.max(MAP_MIN) + (file / 4).next_multiple_of(4_096) + more(&mut self.chance, 256)),
             _ => Room::Pages(file + (32 * 4_096) + more(&mut self.chance, 64)),
         };
         self.make(room);
