@@ -35,7 +35,7 @@ pub(super) struct Memory {
     unsent: BTreeSet<OutboundId>,
     sent: BTreeMap<OutboundId, (OutState, u32)>,
     /// What agents said, and slots that were used: each once.
-    said: BTreeSet<(SessionId, String)>,
+    said: BTreeMap<(SessionId, String), OutboundId>,
     slots: BTreeSet<Slot>,
     /// Approvals that wait for a decision, and what was decided.
     pub(super) newest_asked: Option<ApprovalId>,
@@ -57,7 +57,7 @@ impl Memory {
             newest: None,
             over: BTreeMap::new(),
             newest_out: None,
-            said: BTreeSet::new(),
+            said: BTreeMap::new(),
             slots: BTreeSet::new(),
             newest_asked: None,
             asked: BTreeSet::new(),
@@ -216,9 +216,12 @@ impl Sim {
             self.memory.newest_out = Some(id);
             self.memory.unsent.insert(id);
             if let Author::Agent { session, wire_id, .. } = &outbound.author {
-                let first = self.memory.said.insert((*session, wire_id.clone()));
-                assert!(first, "{id} was stored before: {outbound:?}");
                 let goes = !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. });
+                if let Some(before) = self.memory.said.insert((*session, wire_id.clone()), id) {
+                    // A file that still lies there when what it said was forgotten long ago is noted again, and goes nowhere.
+                    let known = self.world.read(|db, txn| db.outbound.contains(txn, &before));
+                    assert!(!known && !goes, "{id} was stored before: {outbound:?}");
+                }
                 assert!(!goes || !wire_id.starts_with(GHOST), "{id} is of somebody who is gone: {outbound:?}");
             }
         }
