@@ -166,15 +166,17 @@ impl Sim {
         }
     }
 
-    /// Somebody presses some button of some card that was shown, perhaps twice.
+    /// Somebody presses some button of some card that was shown, perhaps twice; often it is a new one, and the owner.
     pub(super) fn press(&mut self) {
         let cards = self.platform.borrow().cards.clone();
         if cards.is_empty() {
             return;
         }
-        let (at, card) = self.chance.pick(&cards).clone();
-        let who = *self.chance.pick(&PRESSERS);
-        let option = u32::try_from(self.chance.next(4)).unwrap();
+        let newest = cards.len().saturating_sub(4);
+        let some = if self.chance.one_in(2) { &cards[newest..] } else { &cards[..] };
+        let (at, card) = self.chance.pick(some).clone();
+        let who = if self.chance.one_in(2) { WITH_ROLES[0] } else { *self.chance.pick(&PRESSERS) };
+        let option = if self.chance.one_in(2) { 0 } else { u32::try_from(self.chance.next(4)).unwrap() };
         let press = Press { by: person(who), at, button: card.button(option) };
         for _ in 0..=self.chance.next(2) {
             let Some(Reply::Answered { decided, .. }) = self.put(Input::Pressed(press.clone())) else { continue };

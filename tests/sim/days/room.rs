@@ -10,6 +10,9 @@ use super::Sim;
 
 /// Address space of the store when there is room.
 const ROOMY: usize = 512 << 20;
+const PAGE: usize = 4_096;
+/// Smallest map of which a fifth is enough for a transaction over a store that is small itself.
+const MAP_MIN: usize = 4 << 20;
 /// A reserve, which is given back when there is no room.
 const RESERVE: u64 = 1 << 16;
 /// What has to be free on the disk beside it.
@@ -26,7 +29,7 @@ pub(super) enum Room {
     Disk,
     /// The store is about as large as it may be.
     Limit(u64),
-    /// The map is not much larger than the store, but leaves as much to what ends work as Hearth provides for.
+    /// The map is hardly larger than the store and the fifth that Hearth keeps for what ends work.
     Map(usize),
     /// The map has some pages left and no more.
     Pages(usize),
@@ -56,16 +59,17 @@ impl Sim {
             return self.widen();
         }
         self.tight_until = self.step + 10 + self.chance.next(STEPS);
-        let file = self.world.file_bytes().next_multiple_of(4_096);
-        let more = |chance: &mut crate::world::chance::Chance, pages| chance.index(pages) * 4_096;
+        let file = self.world.file_bytes().next_multiple_of(PAGE);
+        let used = self.world.store().usage().unwrap().used;
+        let more = self.chance.index(64) * PAGE;
         let room = match self.chance.next(4) {
             0 => Room::Disk,
-            1 => {
-                let used = self.world.store().usage().unwrap().used;
-                Room::Limit(used + u64::try_from(more(&mut self.chance, 64)).unwrap())
+            1 => Room::Limit(used + more as u64),
+            2 => {
+                let map = usize::try_from(used + used / 4).unwrap().next_multiple_of(PAGE);
+                Room::Map(map.max(file).max(MAP_MIN) + more)
             }
-            2 => Room::Map(file.max(MAP_MIN) + (file / 4).next_multiple_of(4_096) + more(&mut self.chance, 256)),
-            _ => Room::Pages(file + (32 * 4_096) + more(&mut self.chance, 64)),
+            _ => Room::Pages(file + 32 * PAGE + more),
         };
         self.make(room);
         self.count(match room {
@@ -125,9 +129,6 @@ impl Sim {
         }
     }
 }
-
-/// Smallest map of which a fifth is enough for a transaction over a store that is small itself.
-const MAP_MIN: usize = 4 << 20;
 
 /// What Hearth may refuse for want of room.
 fn begins_work(input: &Input) -> bool {
