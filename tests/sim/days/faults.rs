@@ -203,7 +203,7 @@ impl Sim {
         }
         let (input, word) = match self.chance.next(3) {
             0 => (self.old_news(), "news of the runtime compared"),
-            1 => (self.somebody().map(|(session, _)| self.everything_of(session)), "mailboxes compared"),
+            1 => (self.some_mailbox().map(|session| self.everything_of(session)), "mailboxes compared"),
             _ => (self.events.last().map(|event| inbound(&event.json)), "events compared"),
         };
         let Some(input) = input else { return };
@@ -223,6 +223,13 @@ impl Sim {
         let differs = once.lines().zip(twice.lines()).find(|(once, twice)| once != twice);
         assert!(once == twice, "{input:?} changed something the second time: {differs:?}");
         self.count(word);
+    }
+
+    /// One in which something lies, of whoever runs or of somebody who is gone.
+    fn some_mailbox(&mut self) -> Option<SessionId> {
+        let written = self.world.outside.written.iter();
+        let sessions: Vec<SessionId> = written.filter(|(_, files)| !files.is_empty()).map(|(id, _)| *id).collect();
+        (!sessions.is_empty()).then(|| *self.chance.pick(&sessions))
     }
 
     /// A look at all that lies in a mailbox.
