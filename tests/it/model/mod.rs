@@ -118,7 +118,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let policy = Policy { held_max: HELD_MAX, approvals_per_chat: ASKED_MAX, ..Policy::STANDARD };
-        let mut world = World::in_memory_with(policy, 256 << 20);
+        let mut world = World::in_memory_with(policy, |_| {});
         let cards: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
         let shown = Rc::clone(&cards);
         world.outside.channel = Box::new(move |delivery| {

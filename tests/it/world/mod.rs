@@ -65,13 +65,13 @@ impl World {
 
     /// A world in memory where there is such a place, for simulations.
     pub(crate) fn in_memory() -> Self {
-        Self::in_memory_with(Policy::STANDARD, 256 << 20)
+        Self::in_memory_with(Policy::STANDARD, |_| {})
     }
 
-    /// The same with other constants, and a map of this size.
-    pub(crate) fn in_memory_with(policy: Policy, map_bytes: usize) -> Self {
+    /// The same with other constants, or another store.
+    pub(crate) fn in_memory_with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        Self::at((dir, false), policy, |options| options.map_bytes = Some(map_bytes))
+        Self::at((dir, false), policy, change)
     }
 
     fn at((dir, builds): (tempfile::TempDir, bool), policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {

@@ -1,19 +1,40 @@
 //! The machine under the world: daemons that start anew over the same store, and power that goes.
 
+use std::path::PathBuf;
+
 use hearth::engine::commit::Submission;
 use hearth::model::{Awake, Input};
-use hearth::state::Store;
+use hearth::state::{Error, Options, Store};
 
 use super::{World, engine};
 
 impl World {
-    /// The daemon dies with everything it had in memory, and another one opens the store, in a map of so many bytes if
-    /// that is to be another one. What it has to do first is up to the caller.
-    pub(crate) fn reopen(&mut self, map_bytes: Option<usize>) {
+    /// The daemon dies with everything it had in memory, and another one opens the store, perhaps with other bounds. What
+    /// it has to do first is up to the caller.
+    pub(crate) fn reopen(&mut self, change: impl FnOnce(&mut Options)) {
         self.close();
-        self.options.map_bytes = map_bytes.or(self.options.map_bytes);
+        change(&mut self.options);
         self.open();
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
+    }
+
+    /// A newer Hearth had the store meanwhile, and then this one again: it refuses it, and not a byte of it changes. Then
+    /// the store is put back as it was.
+    pub(crate) fn refuse_a_newer_store(&mut self) {
+        let own = self.bytes_when_closed();
+        self.open();
+        let newer = |db: &hearth::state::Tables, txn: &mut hearth::state::Write<'_>| {
+            let mut meta = db.meta.require(txn, &())?;
+            meta.format += 1;
+            db.meta.put(txn, &(), &meta)
+        };
+        self.store().write(newer).unwrap();
+        let theirs = self.bytes_when_closed();
+        let opened = Store::open(self.dir.path(), self.options.clone());
+        assert!(matches!(opened, Err(Error::NewerFormat { .. })), "a store of a newer Hearth was opened: {opened:?}");
+        assert!(std::fs::read(self.file()).unwrap() == theirs, "a store that was refused has changed");
+        std::fs::write(self.file(), own).unwrap();
+        self.open();
     }
 
     /// The power goes while a group is being committed: nobody hears of it, and the store is what it was after the commit
@@ -21,22 +42,29 @@ impl World {
     /// that is under way is all that a power cut can take, and it takes it whole. Here the file of the store is put back
     /// as it was before the group, which is the same.
     pub(crate) fn cut_power(&mut self, inputs: Vec<Input>) {
-        self.close();
-        let file = self.dir.path().join("store/data.mdb");
-        let before = std::fs::read(&file).unwrap();
+        let before = self.bytes_when_closed();
         self.open();
         let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
         let (now, entropy) = (self.now(), self.entropy());
         drop(self.engine().commit(&group, now, entropy));
         self.close();
-        std::fs::write(&file, before).unwrap();
+        std::fs::write(self.file(), before).unwrap();
         self.open();
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
     /// Bytes of the store's file.
     pub(crate) fn file_bytes(&self) -> usize {
-        usize::try_from(std::fs::metadata(self.dir.path().join("store/data.mdb")).unwrap().len()).unwrap()
+        usize::try_from(std::fs::metadata(self.file()).unwrap().len()).unwrap()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("store/data.mdb")
+    }
+
+    fn bytes_when_closed(&mut self) -> Vec<u8> {
+        self.close();
+        std::fs::read(self.file()).unwrap()
     }
 
     fn close(&mut self) {
@@ -44,7 +72,9 @@ impl World {
         drop(self.engine.take());
     }
 
+    /// Every start draws a name for an installation; a store that is there has one and keeps it.
     fn open(&mut self) {
+        self.options.install += 1;
         let store = Store::open(self.dir.path(), self.options.clone()).unwrap();
         self.engine = Some(engine(store, &self.policy, self.builds));
     }

@@ -6,14 +6,17 @@ use hearth::model::input::ClockChange;
 use hearth::model::mailbox::{Collection, Observation, ObservedState};
 use hearth::model::{Input, Millis};
 
+use super::Sim;
 use super::agents::LONG;
 use super::platform::Mood;
-use super::{ROOMY, Sim};
 use crate::slots::{DAY, HOUR, MINUTE, awake};
 use crate::world::inbound;
 
 /// Sweeps of a quiet time at most.
 const SWEEPS: usize = 12;
+
+/// Each time as many more rows there are, the store is compared with itself half as often.
+const ROWS_COMPARED: u64 = 1_000;
 
 impl Sim {
     /// A sweep that saw hearts beat, and perhaps progress.
@@ -102,7 +105,7 @@ impl Sim {
     }
 
     fn back(&mut self, length: i64) {
-        if self.tight {
+        if self.is_tight() {
             return; // what was skipped for want of room is told apart from what was not looked at elsewhere
         }
         if length > MINUTE && self.chance.one_in(3) {
@@ -118,7 +121,7 @@ impl Sim {
     }
 
     pub(super) fn jump_ahead(&mut self) {
-        if self.tight {
+        if self.is_tight() {
             return;
         }
         let most = *self.chance.pick(&[HOUR, 20 * HOUR]);
@@ -144,11 +147,15 @@ impl Sim {
         if self.chance.one_in(2) {
             self.world.outside.running.clear();
         }
-        self.world.reopen(None);
+        if !self.is_tight() && self.chance.one_in(4) {
+            self.world.refuse_a_newer_store();
+            self.count("newer stores refused");
+        }
+        self.world.reopen(|_| {});
         self.started();
     }
 
-    fn started(&mut self) {
+    pub(super) fn started(&mut self) {
         self.put(Input::Start);
         self.memory.restarted = true;
         self.forget_old_minds();
@@ -166,10 +173,7 @@ impl Sim {
         let torn = match self.chance.next(4) {
             0 => vec![Input::Sweep(self.beats())],
             1 => match self.somebody() {
-                Some((session, _)) => {
-                    let found = self.world.outside.files_of(session);
-                    vec![Input::Collected(hearth::model::mailbox::Collection { session, found, closes: None })]
-                }
+                Some((session, _)) => vec![self.everything_of(session)],
                 None => vec![Input::Sweep(Vec::new())],
             },
             _ => self.events.iter().rev().take(3).map(|event| inbound(&event.json)).collect(),
@@ -192,49 +196,45 @@ impl Sim {
         self.started();
     }
 
-    /// There is hardly any room any more; or there is again.
-    pub(super) fn tighten(&mut self) {
-        self.forget();
-        if self.tight {
-            return self.widen();
-        }
-        let room = usize::try_from(32 + self.chance.next(64)).unwrap() * 4_096;
-        self.world.reopen(Some(self.world.file_bytes().next_multiple_of(4_096) + room));
-        self.tight = true;
-        self.started();
-    }
-
-    pub(super) fn widen(&mut self) {
-        self.world.reopen(Some(ROOMY));
-        self.tight = false;
-        self.started();
-    }
-
     /// The same input twice in a row leaves what it leaves once.
     pub(super) fn twice(&mut self) {
-        let input = match self.chance.next(3) {
-            0 => self.old_news(),
-            1 => self.somebody().map(|(session, _)| {
-                let found = self.world.outside.files_of(session);
-                Input::Collected(Collection { session, found, closes: None })
-            }),
-            _ => self.events.last().map(|event| inbound(&event.json)),
+        if self.is_tight() {
+            return; // a refusal is no beginning
+        }
+        let (input, word) = match self.chance.next(3) {
+            0 => (self.old_news(), "news of the runtime compared"),
+            1 => (self.some_mailbox().map(|session| self.everything_of(session)), "mailboxes compared"),
+            _ => (self.events.last().map(|event| inbound(&event.json)), "events compared"),
         };
         let Some(input) = input else { return };
-        if self.tight {
+        if matches!(input, Input::Inbound(_)) {
+            self.bring(self.events.len() - 1);
+        } else {
+            self.put(input.clone());
+        }
+        // The whole store is compared: the more there is in it, the more rarely.
+        let rows = self.world.read(|db, txn| Ok(db.messages.len(txn)? + db.journal.len(txn)?));
+        if !self.plan.check_always && !self.chance.one_in(1 + rows / ROWS_COMPARED) {
             return;
         }
+        let once = self.world.text();
         self.put(input.clone());
-        if self.memory.is_time_for_all(&self.world) {
-            let once = self.world.text();
-            self.put(input.clone());
-            let twice = self.world.text();
-            let differs = once.lines().zip(twice.lines()).find(|(once, twice)| once != twice);
-            assert!(once == twice, "{input:?} changed something the second time: {differs:?}");
-        }
-        if let (Input::Inbound(_), Some(last)) = (&input, self.events.last_mut()) {
-            last.taken = true;
-        }
+        let twice = self.world.text();
+        let differs = once.lines().zip(twice.lines()).find(|(once, twice)| once != twice);
+        assert!(once == twice, "{input:?} changed something the second time: {differs:?}");
+        self.count(word);
+    }
+
+    /// One in which something lies, of whoever runs or of somebody who is gone.
+    fn some_mailbox(&mut self) -> Option<SessionId> {
+        let written = self.world.outside.written.iter();
+        let sessions: Vec<SessionId> = written.filter(|(_, files)| !files.is_empty()).map(|(id, _)| *id).collect();
+        (!sessions.is_empty()).then(|| *self.chance.pick(&sessions))
+    }
+
+    /// A look at all that lies in a mailbox.
+    fn everything_of(&self, session: SessionId) -> Input {
+        Input::Collected(Collection { session, found: self.world.outside.files_of(session), closes: None })
     }
 
     /// A network gets better or worse, and whatever starts agents does or does not.

@@ -1,13 +1,13 @@
-//! What has to hold after every step: the promises of the README, a function each or two. Those that cost little look at
-//! what changed and are asked after every step; the whole store is gone over from time to time and after deaths.
+//! What has to hold: the promises of the README, a function each or two. After every step they look at what changed. What
+//! needs a look at everything is asked from time to time, and sooner after deaths: that indexes agree with their rows, that
+//! a series has one time to come, that what was over is as it was. A plan with `check=every` asks that after every step,
+//! too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth::model::address::UserId;
-use hearth::model::approval::{ApprovalState, Matters};
-use hearth::model::delivery::{Author, OutState};
-use hearth::model::entity::Role;
-use hearth::model::id::{AgentId, ApprovalId, MessageId, OutboundId, SessionId};
+use hearth::model::approval::ApprovalState;
+use hearth::model::delivery::{Author, OutState, Outbound};
+use hearth::model::id::{ApprovalId, MessageId, OutboundId, SessionId};
 use hearth::model::message::{Message, MessageState};
 use hearth::model::task::Slot;
 use hearth::model::{Effect, Timestamp};
@@ -31,10 +31,16 @@ pub(super) struct Memory {
     /// How each message ended.
     over: BTreeMap<MessageId, MessageState>,
     newest_out: Option<OutboundId>,
+    /// What is still to go out, and how the rest ended and after how many attempts.
+    unsent: BTreeSet<OutboundId>,
+    sent: BTreeMap<OutboundId, (OutState, u32)>,
     /// What agents said, and slots that were used: each once.
-    said: BTreeSet<(SessionId, String)>,
+    said: BTreeMap<(SessionId, String), OutboundId>,
     slots: BTreeSet<Slot>,
-    decided: BTreeMap<ApprovalId, ApprovalState>,
+    /// Approvals that wait for a decision, and what was decided.
+    pub(super) newest_asked: Option<ApprovalId>,
+    pub(super) asked: BTreeSet<ApprovalId>,
+    pub(super) decided: BTreeMap<ApprovalId, ApprovalState>,
     incarnations: BTreeMap<SessionId, u32>,
     /// Events up to here were found where they have to be.
     found: usize,
@@ -51,9 +57,13 @@ impl Memory {
             newest: None,
             over: BTreeMap::new(),
             newest_out: None,
-            said: BTreeSet::new(),
+            said: BTreeMap::new(),
             slots: BTreeSet::new(),
+            newest_asked: None,
+            asked: BTreeSet::new(),
             decided: BTreeMap::new(),
+            unsent: BTreeSet::new(),
+            sent: BTreeMap::new(),
             incarnations: BTreeMap::new(),
             found: 0,
             steps: 0,
@@ -78,13 +88,14 @@ impl Sim {
         self.every_message_is_in_one_state(all);
         self.one_incarnation_lives();
         self.what_was_written_is_taken_in();
-        self.decisions_are_whole();
+        self.decisions_are_whole(all);
         self.nothing_is_shown_twice_unmarked();
+        self.what_went_out_stays_out(all);
         self.a_store_is_only_its_own();
         self.nobody_is_let_in();
         if all {
             // Where there is no room, a time that waited for a run is the next one again until there is.
-            if !self.tight {
+            if !self.is_tight() {
                 self.book.prove(&self.world, &mut self.chance);
             }
             self.indexes_agree();
@@ -188,33 +199,6 @@ impl Sim {
         }
     }
 
-    /// A decision is made once, and with it everything that follows: nothing waits for it any more, and who was
-    /// approved is a member.
-    fn decisions_are_whole(&mut self) {
-        let newest = self.memory.decided.last_key_value().map_or(1, |(id, _)| id.number().saturating_sub(40));
-        let rows = self
-            .world
-            .read(|db, txn| db.approvals.range(txn, ApprovalId::new(newest)..)?.collect::<Result<Vec<_>, _>>());
-        for (id, approval) in rows {
-            if approval.state.is_open() {
-                continue;
-            }
-            if let Some(known) = self.memory.decided.get(&id) {
-                assert_eq!(*known, approval.state, "{id} was decided twice");
-                continue;
-            }
-            let held = self.world.read(|db, txn| db.held.collect_prefix(txn, &id, 10));
-            assert!(held.is_empty(), "{id} is decided and {} messages wait for it", held.len());
-            if let (ApprovalState::Approved { .. }, Matters::Sender { sender, agents, .. }) =
-                (&approval.state, &approval.about)
-            {
-                let in_now = agents.iter().filter(|agent| self.is_in(**agent, sender)).count();
-                assert!(in_now > 0, "{id}: {sender} was approved and is no member");
-            }
-            self.memory.decided.insert(id, approval.state);
-        }
-    }
-
     /// An attempt is in the store before the network hears of it.
     pub(super) fn an_attempt_is_committed(&self, effect: &Effect) {
         let Effect::Deliver(delivery) = effect else { return };
@@ -230,11 +214,35 @@ impl Sim {
         let new = self.world.read(|db, txn| db.outbound.range(txn, next..)?.collect::<Result<Vec<_>, _>>());
         for (id, outbound) in new {
             self.memory.newest_out = Some(id);
+            self.memory.unsent.insert(id);
             if let Author::Agent { session, wire_id, .. } = &outbound.author {
-                let first = self.memory.said.insert((*session, wire_id.clone()));
-                assert!(first, "{id} was stored before: {outbound:?}");
                 let goes = !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. });
+                if let Some(before) = self.memory.said.insert((*session, wire_id.clone()), id) {
+                    // A file that still lies there when what it said was forgotten long ago is noted again, and goes nowhere.
+                    let known = self.world.read(|db, txn| db.outbound.contains(txn, &before));
+                    assert!(!known && !goes, "{id} was stored before: {outbound:?}");
+                }
                 assert!(!goes || !wire_id.starts_with(GHOST), "{id} is of somebody who is gone: {outbound:?}");
+            }
+        }
+    }
+
+    /// What was delivered, or given up, is never attempted again and never becomes anything else.
+    fn what_went_out_stays_out(&mut self, all: bool) {
+        for id in self.memory.unsent.clone() {
+            let Outbound { state, attempts, .. } = self.world.outbound(id);
+            if !matches!(state, OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. }) {
+                self.memory.unsent.remove(&id);
+                self.memory.sent.insert(id, (state, attempts));
+            }
+        }
+        if all {
+            let rows: BTreeMap<OutboundId, Outbound> = self.world.all_outbound().into_iter().collect();
+            // What is old is forgotten some day.
+            self.memory.sent.retain(|id, _| rows.contains_key(id));
+            for (id, (state, attempts)) in &self.memory.sent {
+                let row = &rows[id];
+                assert_eq!((&row.state, row.attempts), (state, *attempts), "{id} was over");
             }
         }
     }
@@ -245,45 +253,12 @@ impl Sim {
         assert!(violations.is_empty(), "{}", violations.join("\n"));
     }
 
-    /// The store stays the one that it was, in the format that it had.
-    fn a_store_is_only_its_own(&self) {
+    /// The store stays the one that it was, in the format that it had, whatever name the daemon would give to a new one.
+    fn a_store_is_only_its_own(&mut self) {
         let meta: Meta = self.world.read(|db, txn| db.meta.require(txn, &()));
         assert_eq!((meta.format, meta.install), (self.memory.meta.format, self.memory.meta.install));
-        assert!(meta.runs >= self.memory.meta.runs);
-    }
-
-    /// Members were let in by the operator or by somebody who may.
-    fn nobody_is_let_in(&self) {
-        let members: Vec<_> = self.world.read(|db, txn| db.members.iter(txn)?.collect());
-        for ((agent, ..), row) in members {
-            let by = row.by.map(|by| by.to_string());
-            let may = by.as_deref().is_none_or(|by| ["net:boss", "web:chief", "net:others"].contains(&by));
-            assert!(may, "{agent}: {} was let in by {by:?}", row.user);
-        }
-    }
-
-    /// In chats of known people, agents hear nobody else.
-    fn nobody_strange_is_heard(&self, id: MessageId, message: &Message) {
-        let body = self.world.read(|db, txn| db.bodies.get(txn, &message.body));
-        let Some(body) = body else { return };
-        let (Some(source), Some(sender)) = (&body.source, &body.sender) else { return };
-        let known = [("net", "M"), ("web", "K")];
-        // What only goes along with what others say may be of anybody.
-        if message.trigger && known.contains(&(source.channel.as_str(), source.platform_id.as_str())) {
-            assert!(self.is_in(message.agent, sender), "{id} is of {sender}, whom {} does not know", message.agent);
-        }
-    }
-
-    fn is_in(&self, agent: AgentId, user: &UserId) -> bool {
-        let key = (ForeignKey::of(user.channel()), ForeignKey::of(user.handle()));
-        self.world.read(|db, txn| {
-            let roles = [Role::Owner, Role::GlobalAdmin, Role::AdminOf(agent)];
-            let mut known = db.members.contains(txn, &(agent, key.0.clone(), key.1.clone()))?;
-            for role in roles {
-                known |= db.roles.contains(txn, &(key.0.clone(), key.1.clone(), role))?;
-            }
-            Ok(known)
-        })
+        assert!(meta.runs >= self.memory.meta.runs, "a start was forgotten");
+        self.memory.meta = meta;
     }
 
     /// How many messages there are, and when the newest was stored.

@@ -17,6 +17,8 @@ mod papers;
 mod people;
 pub(crate) mod plan;
 mod platform;
+mod rights;
+mod room;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,7 +30,6 @@ use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::task::TaskCommand;
 use hearth::model::{Effect, Input, Millis};
-use hearth::state::Admission;
 
 use self::agents::Mind;
 use self::invariants::Memory;
@@ -36,15 +37,13 @@ use self::papers::Papers;
 use self::people::Event;
 use self::plan::{KINDS, Kind, Plan};
 use self::platform::Platform;
+use self::room::Room;
 use crate::slots::{Book, DAY, House, changes};
 use crate::world::chance::Chance;
 use crate::world::{World, channel};
 
 /// Inputs that are shown of a run that failed.
 const TRAIL: usize = 40;
-
-/// Address space of the store when there is room.
-const ROOMY: usize = 512 << 20;
 
 /// Where the people of the first agents live; the book of their tasks is kept by these.
 const ZONES: [&str; 5] =
@@ -203,8 +202,9 @@ pub(crate) struct Sim {
     /// How many files there were at the last look into each mailbox.
     looked: BTreeMap<SessionId, usize>,
     doomed: bool,
-    /// The map is as small as the store.
-    tight: bool,
+    room: Room,
+    /// The step from which on there is room again.
+    tight_until: u64,
     memory: Memory,
     trail: VecDeque<(u64, Input)>,
     seasons: Vec<i64>,
@@ -221,14 +221,14 @@ impl House for Sim {
     }
 
     fn tell(&mut self, command: TaskCommand) -> Option<Reply> {
-        self.put(Input::Task(command)).filter(|reply| !is_full(reply))
+        self.put(Input::Task(command)).filter(|reply| !room::is_full(reply))
     }
 }
 
 impl Sim {
     pub(crate) fn new(plan: Plan) -> Self {
         let policy = Policy { held_max: 4, approvals_per_chat: 3, ..Policy::STANDARD };
-        let mut world = World::in_memory_with(policy, ROOMY);
+        let mut world = World::in_memory_with(policy, |options| Room::Enough.set(options));
         for (name, kind) in [("net", ChannelKind::Telegram), ("web", ChannelKind::Webhook)] {
             world.configure(vec![channel(name, kind)]).unwrap();
         }
@@ -254,7 +254,8 @@ impl Sim {
             papers: BTreeMap::new(),
             looked: BTreeMap::new(),
             doomed: false,
-            tight: false,
+            room: Room::Enough,
+            tight_until: 0,
             memory: Memory::of(&world),
             trail: VecDeque::new(),
             seasons,
@@ -293,7 +294,10 @@ impl Sim {
             None => true,
         });
         let Some((kind, word, _)) = chosen.filter(|(kind, ..)| !self.plan.without.contains(kind)) else { return };
-        *self.happened.entry(word).or_default() += 1;
+        self.count(word);
+        if self.is_tight() && self.step >= self.tight_until {
+            self.widen();
+        }
         self.happen(*kind);
         let hands = 1 + self.chance.next(self.faults.hands);
         self.perform(hands);
@@ -341,21 +345,21 @@ impl Sim {
         }
         self.trail.drain(..self.trail.len().saturating_sub(TRAIL));
         self.inputs += u64::try_from(inputs.len()).unwrap();
-        let looks = inputs.iter().any(|input| matches!(input, Input::Start | Input::Sweep(_)));
-        let room = !looks || matches!(self.world.store().admission().unwrap(), Admission::Open);
+        let open = self.is_open();
         let answers = self.world.group(inputs.clone());
         self.world.lose_effects();
         let mut replies = Vec::new();
         for (input, answer) in inputs.iter().zip(answers) {
             let applied = match answer {
-                Err(error) if self.tight && error.is_full() => {
-                    *self.happened.entry("inputs without room").or_default() += 1;
+                Err(error) if error.is_full() => {
+                    self.found_no_room(input);
                     replies.push(None);
                     continue;
                 }
                 answer => answer.unwrap(),
             };
             assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+            self.answered_for_want_of_room(input, &applied.reply, open);
             let sure = matches!(input, Input::Start | Input::Sweep(_));
             let lost = if sure { self.faults.sure_effects } else { self.faults.effects };
             for effect in applied.effects {
@@ -366,11 +370,8 @@ impl Sim {
             if matches!(input, Input::Start) {
                 self.book.renew(&self.world);
             }
-            if sure && room {
+            if sure && open {
                 self.book.look(self.world.now().wall.millis());
-            }
-            if is_full(&applied.reply) {
-                *self.happened.entry("refused for want of room").or_default() += 1;
             }
             replies.push(Some(applied.reply));
         }
@@ -424,14 +425,15 @@ impl Sim {
         self.late.clear();
     }
 
+    /// Something happened once more.
+    fn count(&mut self, what: &'static str) {
+        *self.happened.entry(what).or_default() += 1;
+    }
+
     fn somebody(&mut self) -> Option<(SessionId, u32)> {
         let running = self.running();
         (!running.is_empty()).then(|| *self.chance.pick(&running))
     }
-}
-
-fn is_full(reply: &Reply) -> bool {
-    matches!(reply, Reply::Refused(refusal) if refusal.code == "store_full")
 }
 
 /// Numbers without those that are given.

@@ -23,14 +23,21 @@ pub(super) enum Mood {
     Down,
 }
 
+/// Something that went out.
+struct Sent {
+    delivery: Delivery,
+    /// How often a network took it.
+    times: u32,
+}
+
 /// What the networks know.
 pub(super) struct Platform {
     chance: Chance,
     pub(super) mood: Mood,
     /// Cards that were shown, oldest first.
     pub(super) cards: Vec<(Address, Card)>,
-    /// How often people see each message.
-    seen: BTreeMap<OutboundId, u32>,
+    /// What went out, by its id.
+    sent: BTreeMap<OutboundId, Sent>,
     /// Promises that were broken.
     pub(super) broken: Vec<String>,
 }
@@ -41,7 +48,7 @@ pub(super) fn connect(outside: &mut Outside, seed: u64) -> Rc<RefCell<Platform>>
         chance: Chance(seed ^ 0x5eed),
         mood: Mood::Good,
         cards: Vec::new(),
-        seen: BTreeMap::new(),
+        sent: BTreeMap::new(),
         broken: Vec::new(),
     };
     let platform = Rc::new(RefCell::new(platform));
@@ -80,14 +87,18 @@ impl Platform {
         })
     }
 
-    /// People see it: once on a network that honours ids, as often as it is sent on others, and then they are told.
+    /// People see it: once on a network that honours ids, as often as it is sent on others, and then they are told. An id
+    /// stands for one thing, or a network that honours them would show the wrong one.
     fn show(&mut self, delivery: &Delivery) {
-        let before = self.seen.entry(delivery.id).or_default();
-        let honours = delivery.to.channel.as_str() != "net";
-        if *before > 0 && !honours && !delivery.repeated {
+        let new = || Sent { delivery: delivery.clone(), times: 0 };
+        let sent = self.sent.entry(delivery.id).or_insert_with(new);
+        sent.times += 1;
+        if sent.times > 1 && !honours(delivery) && !delivery.repeated {
             self.broken.push(format!("{} was shown twice and nobody was told", delivery.id));
         }
-        *before = if honours { 1 } else { *before + 1 };
+        if (Delivery { repeated: sent.delivery.repeated, ..delivery.clone() }) != sent.delivery {
+            self.broken.push(format!("{} is two things: {:?} and {delivery:?}", delivery.id, sent.delivery));
+        }
         if let DeliveryAct::Ask(card) = &delivery.act {
             self.cards.push((delivery.to.clone(), card.clone()));
             if self.cards.len() > CARDS_MAX {
@@ -105,6 +116,16 @@ impl Platform {
     }
 
     pub(super) fn was_shown(&self, id: OutboundId) -> bool {
-        self.seen.contains_key(&id)
+        self.sent.contains_key(&id)
     }
+
+    /// How often each thing went out, and whether people saw it once all the same.
+    pub(super) fn sent(&self) -> impl Iterator<Item = (OutboundId, u32, bool)> {
+        self.sent.iter().map(|(id, sent)| (*id, sent.times, honours(&sent.delivery)))
+    }
+}
+
+/// Whether the network takes our ids and shows what it has already no second time.
+fn honours(delivery: &Delivery) -> bool {
+    delivery.to.channel.as_str() != "net"
 }

@@ -1,0 +1,159 @@
+//! Who may what: decisions with all that follows from them, people who are let in, and strangers who are not.
+
+use std::collections::BTreeMap;
+
+use hearth::model::address::UserId;
+use hearth::model::approval::{Approval, ApprovalState, Decider, Matters};
+use hearth::model::entity::{Agent, Destination, Role};
+use hearth::model::id::{AgentId, ApprovalId, ChatId, MessageId, SessionId};
+use hearth::model::message::Message;
+use hearth::state::{ForeignKey, Text};
+
+use super::Sim;
+use super::people::WITH_ROLES;
+
+impl Sim {
+    /// A decision is made once, by somebody who may, and with it everything that follows: nothing waits for it any more,
+    /// and what was asked for is there.
+    pub(super) fn decisions_are_whole(&mut self, all: bool) {
+        let next = self.memory.newest_asked.map_or(ApprovalId::new(0), |id| ApprovalId::new(id.number() + 1));
+        let new = self.world.read(|db, txn| db.approvals.range(txn, next..)?.collect::<Result<Vec<_>, _>>());
+        self.memory.newest_asked = new.last().map(|(id, _)| *id).or(self.memory.newest_asked);
+        self.memory.asked.extend(new.iter().map(|(id, _)| *id));
+        for id in self.memory.asked.clone() {
+            let approval = self.world.read(|db, txn| db.approvals.require(txn, &id));
+            if approval.state.is_open() {
+                continue;
+            }
+            let held = self.world.read(|db, txn| db.held.collect_prefix(txn, &id, 10));
+            assert!(held.is_empty(), "{id} is decided and {} messages wait for it", held.len());
+            self.is_decided_by_somebody_who_may(id, &approval.state);
+            if matches!(approval.state, ApprovalState::Approved { .. }) {
+                self.what_was_approved_is_there(id, &approval);
+            }
+            self.memory.asked.remove(&id);
+            self.memory.decided.insert(id, approval.state);
+        }
+        if all {
+            let rows: BTreeMap<ApprovalId, Approval> = self.world.read(|db, txn| db.approvals.iter(txn)?.collect());
+            for (id, known) in &self.memory.decided {
+                assert_eq!(*known, rows[id].state, "{id} was decided twice");
+            }
+        }
+    }
+
+    fn is_decided_by_somebody_who_may(&self, id: ApprovalId, state: &ApprovalState) {
+        let (ApprovalState::Approved { by, .. } | ApprovalState::Rejected { by, .. }) = state else { return };
+        let Decider::Person(user) = by else { return };
+        assert!(has_role(user), "{id} was decided by {user}, who has no role");
+    }
+
+    fn what_was_approved_is_there(&mut self, id: ApprovalId, approval: &Approval) {
+        match &approval.about {
+            Matters::Sender { sender, agents, .. } => {
+                let may = agents.iter().any(|agent| self.is_in(*agent, sender));
+                assert!(may, "{id}: {sender} was approved and is no member");
+                self.count("senders approved");
+            }
+            Matters::Channel { chat, sender, .. } => {
+                let heard = self.listeners(*chat);
+                assert!(!heard.is_empty(), "{id}: {chat} was approved and nobody listens there");
+                let may = |sender| heard.iter().any(|agent| self.is_in(*agent, sender));
+                assert!(sender.as_ref().is_none_or(may), "{id}: {sender:?} is heard by nobody in {chat}");
+                self.count("chats approved");
+            }
+            Matters::Packages { session, apt, npm, .. } => {
+                let has = self.agent_of(*session).1.settings.packages;
+                let all =
+                    apt.iter().all(|name| has.apt.contains(name)) && npm.iter().all(|name| has.npm.contains(name));
+                assert!(all, "{id}: packages were approved, and the agent has only {has:?}");
+                self.count("packages approved");
+            }
+            Matters::McpServer { session, server } => {
+                let has = self.agent_of(*session).1.settings.mcp_servers;
+                assert!(has.contains(server), "{id}: {server:?} was approved, and the agent has only {has:?}");
+                self.count("servers approved");
+            }
+            Matters::CreateAgent { session, name, .. } => {
+                self.was_made(id, *session, name);
+                self.count("agents approved");
+            }
+        }
+    }
+
+    /// An agent of this name, which can write to whoever wanted it, who can write to it.
+    fn was_made(&self, id: ApprovalId, session: SessionId, name: &str) {
+        let (parent, _) = self.agent_of(session);
+        let made = self.world.read(|db, txn| {
+            let mut made = Vec::new();
+            for row in db.destinations.prefix(txn, &parent)? {
+                let ((_, local), destination) = row?;
+                let Destination::Agent(child) = destination else { continue };
+                let up = db.destinations.get(txn, &(child, Text::new("parent")?))?;
+                if up == Some(Destination::Agent(parent)) && db.agents.require(txn, &child)?.settings.name == name {
+                    made.push(local);
+                }
+            }
+            Ok(made)
+        });
+        assert!(!made.is_empty(), "{id}: {name} was approved, and {parent} cannot write to such an agent");
+    }
+
+    fn listeners(&self, chat: ChatId) -> Vec<AgentId> {
+        let wirings = self.world.read(|db, txn| db.wirings.collect_prefix(txn, &chat, 100));
+        wirings.into_iter().map(|((_, agent), _)| agent).collect()
+    }
+
+    fn agent_of(&self, session: SessionId) -> (AgentId, Agent) {
+        let id = self.world.session(session).agent;
+        (id, self.world.read(|db, txn| db.agents.require(txn, &id)))
+    }
+
+    /// Members were let in by the operator or by somebody who may; and nobody has a role who was given none.
+    pub(super) fn nobody_is_let_in(&self) {
+        let members: Vec<_> = self.world.read(|db, txn| db.members.iter(txn)?.collect());
+        for ((agent, channel, handle), row) in members {
+            assert_eq!((channel, handle), ForeignKey::user(&row.user), "{agent}: a membership under another's name");
+            assert!(row.by.as_ref().is_none_or(has_role), "{agent}: {} was let in by {:?}", row.user, row.by);
+        }
+        let roles: Vec<_> = self.world.read(|db, txn| db.roles.iter(txn)?.collect());
+        for ((channel, handle, role), grant) in roles {
+            assert_eq!((channel, handle), ForeignKey::user(&grant.user), "a {role:?} under another's name");
+            assert!(has_role(&grant.user), "{} has become a {role:?}", grant.user);
+        }
+    }
+
+    /// Whoever says something is somebody of the channel on which they say it; and in chats of known people, agents hear
+    /// nobody else.
+    pub(super) fn nobody_strange_is_heard(&mut self, id: MessageId, message: &Message) {
+        let body = self.world.read(|db, txn| db.bodies.get(txn, &message.body));
+        let Some(body) = body else { return };
+        let (Some(source), Some(sender)) = (&body.source, &body.sender) else { return };
+        assert_eq!(*sender.channel(), source.channel, "{id}: whose id {sender} is was up to them");
+        assert_eq!(body.content.sender.as_ref(), Some(sender.handle()), "{id}: {sender} is not who said it");
+        if sender.handle().as_str().contains(':') {
+            self.count("messages of borrowed names");
+        }
+        let known = [("net", "M"), ("web", "K")];
+        // What only goes along with what others say may be of anybody.
+        if message.trigger && known.contains(&(source.channel.as_str(), source.platform_id.as_str())) {
+            assert!(self.is_in(message.agent, sender), "{id} is of {sender}, whom {} does not know", message.agent);
+        }
+    }
+
+    fn is_in(&self, agent: AgentId, user: &UserId) -> bool {
+        let (channel, handle) = ForeignKey::user(user);
+        self.world.read(|db, txn| {
+            let roles = [Role::Owner, Role::GlobalAdmin, Role::AdminOf(agent)];
+            let mut known = db.members.contains(txn, &(agent, channel.clone(), handle.clone()))?;
+            for role in roles {
+                known |= db.roles.contains(txn, &(channel.clone(), handle.clone(), role))?;
+            }
+            Ok(known)
+        })
+    }
+}
+
+fn has_role(user: &UserId) -> bool {
+    WITH_ROLES.contains(&(user.channel().as_str(), user.handle().as_str()))
+}
