@@ -2,7 +2,6 @@
 //! Skipped, loudly, where the kernel cannot confine.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program and wait for it")]
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -2,8 +2,6 @@
 //!
 //! Skipped, loudly, where there is no `node`.
 
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

@@ -3,7 +3,7 @@
 use super::Error;
 use super::mailbox::{May, Says};
 use super::scratch::{PEER, Scratch};
-use crate::model::approval::{Approval, ApprovalState, Matters, Question};
+use crate::model::approval::{Approval, Matters, Question};
 use crate::model::delivery::{Act, Author, OutState, Outbound, Said};
 use crate::model::id::{OutboundId, QuestionId, SessionId, TaskId};
 use crate::model::message::{Body, Message};
@@ -114,12 +114,7 @@ impl World {
         let states = states(after).get(..self.messages.len()) == Some(&states(self));
         // One message was said to the other agent on purpose.
         let heard = after.heard_by(self.other).count() == self.heard_by(self.other).count() + 1;
-        let open = |approval: &Approval| {
-            matches!(
-                approval.state,
-                ApprovalState::Unsent { .. } | ApprovalState::Pending | ApprovalState::Naming { .. }
-            )
-        };
+        let open = |approval: &Approval| approval.state.is_open();
         let mut compared = vec![
             ("forged-end", same(states, "a message that was over is not as it was")),
             ("foreign-agent", same(heard, "the other agent heard it")),
