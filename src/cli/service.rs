@@ -117,6 +117,7 @@ fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
 /// Runs a program of the system to its end.
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, but not for long")]
 fn ask<S: AsRef<OsStr>>(program: &str, arguments: &[S], patience: Duration) -> Result<Answer, Failure> {
+    crate::crash::point("service-told");
     let child = Command::new(program)
         .args(arguments)
         // Nobody is there to page through an answer.

@@ -49,7 +49,10 @@ impl World {
             Effect::Discard(discard) => self.mailroom.give(discard.session, Job::Discard(discard)),
             Effect::Launch(launch) => self.mailroom.give(launch.session, Job::Launch(launch)),
             Effect::CollectRest(session, number) => self.mailroom.give(session, Job::CollectRest(session, number)),
-            Effect::Stop(session, number) => self.runtime.kill(session, number),
+            Effect::Stop(session, number) => {
+                crash::point("stop");
+                self.runtime.kill(session, number);
+            }
             Effect::Inquire(session, number) => {
                 self.mailroom.follow(session, number);
                 self.runtime.inquire(session, number);

@@ -11,7 +11,7 @@ use crate::clock::{self, Between, Step, Watch};
 use crate::model::input::{ClockChange, Input};
 use crate::model::time::Millis;
 
-/// Time between clean-ups of the store's readers and its reserve, and looks at the machine's zone.
+/// Time between tries to have the store's reserve again, and looks at the machine's zone.
 const HOUSEKEEPING: Millis = Millis::minutes(1);
 /// A clock that was set back by less makes nobody wait for long.
 const BACK_MIN: Millis = Millis::minutes(1);
@@ -29,6 +29,7 @@ pub(super) fn start(daemon: &Arc<Daemon>) -> Result<(), Error> {
             }
             daemon.take_in(watch.look());
             daemon.inbox.push(Item::of(Input::Sweep(daemon.mailroom.look())));
+            daemon.tend_store();
             let now = daemon.clock.now().awake;
             if now.since(housekeeping) >= HOUSEKEEPING {
                 housekeeping = now;
@@ -56,11 +57,21 @@ impl Daemon {
         }
     }
 
-    fn keep_house(&self) {
+    /// As long as somebody reads the store, no page is used again that was freed since, and one who died reads for ever:
+    /// under load the file grows by megabytes each second.
+    /// And on a full disk no agent could say that it is done.
+    fn tend_store(&self) {
         let store = self.engine.store();
-        let cleared = store.clear_stale_readers().and_then(|_| store.restore_reserve());
-        if let Err(error) = cleared {
-            tracing::warn!(%error, "the store could not be tidied");
+        match store.clear_stale_readers().and_then(|_| store.share_reserve()) {
+            Ok(true) => tracing::warn!("the disk is full: half of the reserve goes to what agents have to write"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the store could not be tidied"),
+        }
+    }
+
+    fn keep_house(&self) {
+        if let Err(error) = self.engine.store().restore_reserve() {
+            tracing::warn!(%error, "the store's reserve could not be restored");
         }
         self.look_at_folders();
         if let Some(zone) = self.mailroom.look_at_zone() {

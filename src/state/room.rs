@@ -136,10 +136,14 @@ pub(super) fn reserved(path: &Path, bytes: u64) -> bool {
         || std::fs::metadata(path).is_ok_and(|file| file.len() >= bytes && file.blocks().saturating_mul(512) >= bytes)
 }
 
-/// Allocates the reserve; tells whether it is there now. A full disk is no error: there is none until there is room.
-pub(super) fn reserve(path: &Path, bytes: u64) -> Result<bool> {
+/// Allocates the reserve; tells whether it is there now. A full disk is no error: there is none until there is room, or
+/// what is left of it.
+pub(super) fn reserve(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
     if reserved(path, bytes) {
         return Ok(true);
+    }
+    if std::fs::metadata(path).is_ok_and(|file| file.len() > 0) && free_bytes(dir)? < bytes {
+        return Ok(false);
     }
     crash::point("reserve-make");
     let allocated =
@@ -152,6 +156,16 @@ pub(super) fn reserve(path: &Path, bytes: u64) -> Result<bool> {
         Err(e) if out_of_space(&e) => release(path).map(|_| false),
         Err(e) => Err(Error::io(path)(e)),
     }
+}
+
+/// Gives half of the reserve to the disk if that is full; tells whether it did. The other half stays for commits.
+pub(super) fn share(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
+    if bytes == 0 || free_bytes(dir)? >= NEARLY_FULL || !reserved(path, bytes) {
+        return Ok(false);
+    }
+    crash::point("reserve-share");
+    let half = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(bytes / 2));
+    half.map(|()| true).map_err(Error::io(path))
 }
 
 /// Gives the reserve back to the disk; tells whether there was one.

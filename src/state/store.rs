@@ -463,12 +463,21 @@ impl Store {
         room::release(&self.reserve_path())
     }
 
-    /// Allocates the reserve again; tells whether it is there now.
+    /// Gives half of the reserve to a full disk: agents write themselves that a turn has ended, and need room for that
+    /// before there is anything to commit. Tells whether it did.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn share_reserve(&self) -> Result<bool> {
+        room::share(&self.dir, &self.reserve_path(), self.options.reserve_bytes)
+    }
+
+    /// Allocates the reserve again; tells whether it is there now. What is left of it stays until there is room for all.
     ///
     /// # Errors
     /// [`Error::Io`], but not for a full disk.
     pub fn restore_reserve(&self) -> Result<bool> {
-        room::reserve(&self.reserve_path(), self.options.reserve_bytes)
+        room::reserve(&self.dir, &self.reserve_path(), self.options.reserve_bytes)
     }
 
     fn reserve_path(&self) -> PathBuf {

@@ -114,7 +114,7 @@ impl Receiver {
         format!("base_url = \"http://127.0.0.1:{}\"", self.port)
     }
 
-    fn said(&self) -> Vec<Value> {
+    pub(crate) fn said(&self) -> Vec<Value> {
         self.did("say")
     }
 

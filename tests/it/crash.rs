@@ -15,7 +15,7 @@ use crate::host::{Host, TERMINAL, event, wait_for};
 use crate::raw::Raw;
 
 /// Points of the daemon, and at which visits it dies there. Visits that a cell may not come to are not in the list.
-const HOST: [(&str, u32); 23] = [
+pub(crate) const HOST: [(&str, u32); 23] = [
     ("none", 0),
     ("taken", 1),
     ("taken", 3),

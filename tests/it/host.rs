@@ -413,7 +413,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     wait_for_or(what, &mut look, String::new)
 }
 
-fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, detail: impl Fn() -> String) -> T {
+pub(crate) fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, detail: impl Fn() -> String) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look() {

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::host::{Ended, Host, Running, wait_for};
 
 /// A Hearth on a system whose programs are stand-ins.
-struct System {
-    host: Host,
+pub(crate) struct System {
+    pub(crate) host: Host,
     dir: PathBuf,
 }
 
@@ -27,7 +27,7 @@ exit 0
 "#;
 
 impl System {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut host = Host::new();
         let dir = host.path("system");
         std::fs::create_dir(&dir).unwrap();
@@ -40,7 +40,7 @@ impl System {
         Self { host, dir }
     }
 
-    fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         self.host.run(&[&["service"], arguments].concat(), b"")
     }
 
@@ -50,7 +50,7 @@ impl System {
         ended
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.run(&[arguments, &["--json"]].concat()).stdout).unwrap()
     }
 
@@ -68,7 +68,7 @@ impl System {
 }
 
 /// Installing as root is refused unless it is asked for, and tests may be root.
-const INSTALL: &[&str] = &["install", "--as-root"];
+pub(crate) const INSTALL: &[&str] = &["install", "--as-root"];
 
 #[test]
 fn it_is_installed_once_and_removed_and_the_data_stays() {

@@ -251,18 +251,20 @@ fn a_store_that_fails_stops_the_daemon_with_the_reason() {
     }
 }
 
-/// A disk that is full for a while: new work is refused, nothing is lost, and everything goes on when there is room.
+/// A disk that is full for a while: new work is refused, what was begun comes to its end, nothing is lost, also when the
+/// daemon dies meanwhile, and everything goes on when there is room.
 #[test]
 fn a_full_disk_is_waited_out() {
     let mut host = Host::new();
     let Some(_disk) = Disk::mount(host.data()) else { return };
     host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n{}", crate::host::CHAT));
+    host.apply(&format!("schema = 1\n{}", crate::host::CHAT.replace("123", "456")));
     host.start();
-    host.inject("m1", "!sleep 1s\nbefore");
-    wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
-    let filler = host.data().join("filler");
-    let mut file = std::fs::File::create(&filler).unwrap();
-    while file.write_all(&[1; 65_536]).is_ok() {}
+    host.inject("m1", "!until full\nbefore");
+    let open = event("m0", "!until go\nopen").to_string().replace("\"123\"", "\"456\"");
+    host.done(&["inject"], open.as_bytes());
+    wait_for("the turns to begin", || host.states().iter().all(|state| state.get("Claimed").is_some()).then_some(()));
+    let (filler, file) = fill(&host);
     let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
@@ -272,11 +274,18 @@ fn a_full_disk_is_waited_out() {
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
     let shards = std::fs::read_dir(host.data().join("files")).unwrap();
     assert_eq!(shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum::<usize>(), 0);
+    // What was begun ends: the reserve is there for that.
+    std::fs::write(host.data().join("groups/main/full"), b"").unwrap();
+    wait_for("an end while the disk is full", || host.states()[0].get("Completed").map(|_| ()));
+    assert_eq!(host.said(), ["echo: before"]);
+    let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
+    assert!(refused.stdout.contains("store_full"), "there is room again: {refused:#?}");
     host.kill();
     host.start();
     drop(file);
     std::fs::remove_file(&filler).unwrap();
-    wait_for("the answer from before", || host.said().contains(&"echo: before".to_owned()).then_some(()));
+    host.go();
+    wait_for("the answer from before", || host.said().contains(&"echo: open".to_owned()).then_some(()));
     let routed = host.inject("m2", "while it is full");
     assert_eq!(routed["outcome"], "routed", "what was refused for want of room may come again: {routed}");
     let routed = host.done(&["inject"], with_file.to_string().as_bytes());
@@ -284,8 +293,53 @@ fn a_full_disk_is_waited_out() {
     wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
     host.wait_settled();
     host.check();
-    assert_eq!(host.said().len(), 3);
+    assert_eq!(host.said().len(), 4);
     host.stop();
+}
+
+/// The reserve is given away for what ends: a daemon that dies before that leaves it to the next one.
+#[test]
+fn a_death_before_the_reserve_goes_is_survived() {
+    for point in ["reserve-share", "reserve-release"] {
+        let mut host = Host::new();
+        let Some(_disk) = Disk::mount(host.data()) else { return };
+        let agent = "[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n";
+        host.apply(&format!("schema = 1\n{agent}{}", crate::host::CHAT));
+        host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned()));
+        host.start();
+        host.env.clear();
+        host.inject("m1", "!until go\nbefore");
+        wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
+        let (filler, mut file) = fill(&host);
+        wait_for(point, || {
+            host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
+            // What was shared is taken at once by whoever fills the disk.
+            while file.write_all(&[1; 4_096]).is_ok() {}
+            host.daemon()?.try_end()
+        });
+        assert_eq!(host.ended().signal, Some(9), "{point}");
+        host.check();
+        host.start();
+        drop(file);
+        std::fs::remove_file(&filler).unwrap();
+        host.go();
+        wait_for("the answer from before", || host.said().contains(&"echo: before".to_owned()).then_some(()));
+        wait_for("room", || {
+            let ended = host.run(&["inject"], event("m3", "after it").to_string().as_bytes());
+            ended.stdout.contains("routed").then_some(())
+        });
+        host.wait_settled();
+        host.check();
+        host.stop();
+    }
+}
+
+/// Fills the disk of a data directory to its end.
+fn fill(host: &Host) -> (PathBuf, std::fs::File) {
+    let filler = host.data().join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    while file.write_all(&[1; 65_536]).is_ok() {}
+    (filler, file)
 }
 
 /// A small file system in memory.

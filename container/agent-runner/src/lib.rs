@@ -53,10 +53,11 @@ use std::process::ExitCode;
 
 pub use host::ReadError;
 pub use prompt::command::{PromptError, prompt_of};
-pub use provider::{addressed, ended};
+pub use provider::{addressed, ended, understood};
 pub use roots::{
     CRASH_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, Start, StartError,
 };
+pub use script::last_value;
 pub use stop::{Error, Stop};
 pub use strip::strip_internal;
 pub use tools::rehearse;

@@ -121,7 +121,10 @@ fn decide(ended: &Ended) -> Verdict {
 }
 
 /// What the last line says: whether to wake the agent, and what to tell it.
-fn last_value(output: &[u8]) -> Result<(bool, Value), String> {
+///
+/// # Errors
+/// What is wrong with it, in words for people.
+pub fn last_value(output: &[u8]) -> Result<(bool, Value), String> {
     let text = String::from_utf8_lossy(output);
     let Some(line) = text.trim().lines().last() else { return Err("it wrote nothing".to_owned()) };
     let Ok(mut value) = serde_json::from_str::<Value>(line) else {

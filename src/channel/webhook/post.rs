@@ -99,7 +99,7 @@ impl Receiver {
         let (timestamp, signature) = self.key.sign((self.now)(), body.as_bytes());
         let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
         let request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
-        crate::crash::point("post");
+        crate::crash::point("webhook-post");
         let sent = match request.body(body).send().await {
             Ok(response) => self.understand(response).await,
             Err(error) if error.is_connect() => {

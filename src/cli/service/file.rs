@@ -1,11 +1,14 @@
 //! The file by which the system knows the service: where it lies, what is in it, whose it is.
 
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Manager, program};
 use crate::cli::Failure;
 use crate::config::{Paths, env};
+use crate::crash;
 
 /// In every file that Hearth makes, and in no other.
 pub(super) const MARK: &str = "Made by `hearth service install`";
@@ -97,21 +100,26 @@ impl Definition {
         }
     }
 
-    /// Puts the file in place, whole or not at all.
+    /// Puts the file in place, whole or not at all. One that a command died over has the same name as the next, so that it
+    /// does not stay.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let dir = self.file.parent().unwrap_or(Path::new("/"));
         let put = || -> std::io::Result<()> {
+            crash::point("service-dir");
             std::fs::create_dir_all(dir)?;
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
+            let unfinished = dir.join(format!("{}.new", self.name));
+            crash::point("service-write");
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
             file.write_all(self.text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(&self.file)?;
-            Ok(())
+            file.sync_all()?;
+            crash::point("service-rename");
+            std::fs::rename(&unfinished, &self.file)
         };
         put().map_err(|error| self.failed("write", &error))
     }
 
     pub(super) fn remove(&self) -> Result<(), Failure> {
+        crash::point("service-remove");
         std::fs::remove_file(&self.file).map_err(|error| self.failed("remove", &error))
     }
 

@@ -24,6 +24,7 @@ pub use files::{Copied, copy, offer, survey};
 pub use found::{
     Found, FoundEvent, FoundSession, FoundTask, Item, Kind, Outcome, Tree, TreeKind, Version, Wishes, shown,
 };
+pub use settings::settings_of;
 
 /// Reads the installation in a directory. Where both versions are, the newer one is the one that was in use.
 ///

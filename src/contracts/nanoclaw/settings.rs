@@ -91,6 +91,15 @@ impl Config {
     }
 }
 
+/// The settings of an agent whose configuration is this text, and what is to be said about them.
+#[must_use]
+pub fn settings_of(folder: &Folder, name: &str, json: &str) -> (AgentSettings, Vec<String>) {
+    let mut notes = Vec::new();
+    let config = Config::of_json(json, &mut notes);
+    let settings = settings(folder, name, &config, &mut notes);
+    (settings, notes)
+}
+
 /// One part of the settings: what it is called, and how it is made so.
 type Part = (String, Box<dyn Fn(&mut AgentSettings)>);
 
@@ -250,10 +259,8 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> (AgentSettings, Vec<String>) {
-        let mut notes = Vec::new();
-        let config = Config::of_json(json, &mut notes);
         let folder = Folder::new("a").unwrap();
-        let settings = settings(&folder, "Andy", &config, &mut notes);
+        let (settings, notes) = settings_of(&folder, "Andy", json);
         check(&Change::PutAgent(folder, settings.clone())).unwrap();
         (settings, notes)
     }

@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use super::Unusable;
 use super::build::{AGENT, INSTALL as AGENT_INSTALL};
 use super::error::Fault;
+use crate::crash;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::runtime::last::Last;
@@ -220,6 +221,7 @@ impl Api {
     pub(super) async fn create(&self, body: &serde_json::Value) -> Result<String, Fault> {
         let request = self.http.post(format!("{CONTAINERS}/create")).timeout(DEED);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
+        crash::point("container-make");
         let made: Made = self.ask(request).await?;
         made.id.ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
     }
@@ -243,17 +245,20 @@ impl Api {
     }
 
     pub(super) async fn start(&self, id: &str) -> Result<(), Fault> {
+        crash::point("container-start");
         self.call(DEED, self.podman.containers().get(id).start(None)).await
     }
 
     /// Asks it to end, and ends it by force after the time it was made with.
     pub(super) async fn stop(&self, id: &str) -> Result<(), Fault> {
+        crash::point("container-stop");
         self.call(DEED, self.podman.containers().get(id).stop(&ContainerStopOpts::default())).await
     }
 
     /// Removes it with all its processes.
     pub(super) async fn remove(&self, id: &str) -> Result<(), Fault> {
         let options = ContainerDeleteOpts::builder().force(true).volumes(true).timeout(0).build();
+        crash::point("container-remove");
         match self.call(DEED, self.podman.containers().get(id).delete(&options)).await {
             Err(fault) if fault.is_missing() => Ok(()),
             other => other,

@@ -2,10 +2,15 @@
 //! In one of its own an agent would have every capability over what the kernel keeps for that namespace, and much of the
 //! kernel was written for nobody but root. Nothing that the profile forbids is allowed here.
 
+use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
+
+use crate::crash;
 
 /// Calls that are forbidden whatever they are given.
 const FORBIDDEN: [&str; 2] = ["unshare", "setns"];
@@ -21,6 +26,9 @@ const ALLOW: &str = "SCMP_ACT_ALLOW";
 const MASKED: &str = "SCMP_CMP_MASKED_EQ";
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
+
+/// Held by whoever writes the file: sessions start side by side.
+static SETTLING: Mutex<()> = Mutex::new(());
 
 /// Why agents in containers get Podman's own profile, with which they can make user namespaces.
 #[derive(Debug, thiserror::Error)]
@@ -51,14 +59,18 @@ impl Filter {
     }
 
     /// Sees to it that the file is there with this content. Whoever reads it meanwhile finds all of it, or what was there.
+    /// One that a daemon died over has the same name as the next, so that it does not stay.
     pub(super) fn settle(&self, path: &Path) -> io::Result<()> {
+        let _alone = SETTLING.lock().unwrap_or_else(PoisonError::into_inner);
         if std::fs::read(path).is_ok_and(|there| there == self.0.as_bytes()) {
             return Ok(());
         }
-        let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        let unfinished = path.with_extension("new");
+        crash::point("filter-write");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
         file.write_all(self.0.as_bytes())?;
-        file.persist(path).map(drop).map_err(|failed| failed.error)
+        crash::point("filter-rename");
+        std::fs::rename(&unfinished, path)
     }
 }
 

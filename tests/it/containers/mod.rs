@@ -4,6 +4,7 @@
 
 mod adopt;
 mod builds;
+mod deaths;
 mod filter;
 mod house;
 mod matrix;

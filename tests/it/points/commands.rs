@@ -24,7 +24,7 @@ struct Case {
     result: &'static str,
 }
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     Case {
         name: "apply, the first time",
         before: |_| {},
@@ -73,6 +73,17 @@ const CASES: [Case; 10] = [
     Case {
         name: "store export",
         before: talked,
+        arguments: |host| words(&["store", "export", host.path("data/store.jsonl").to_str().unwrap()]),
+        input: "",
+        result: "data",
+    },
+    Case {
+        name: "store export, after one that died",
+        before: |host| {
+            talked(host);
+            // There is no process of this number: Linux has none above 4,194,304.
+            std::fs::write(host.data().join(".export-4194305-x.part"), "half").unwrap();
+        },
         arguments: |host| words(&["store", "export", host.path("data/store.jsonl").to_str().unwrap()]),
         input: "",
         result: "data",
@@ -140,6 +151,11 @@ fn a_death_at_every_point_of_a_command_is_survived() {
     });
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} of {} deaths:\n{}", failed.len(), deaths.len(), failed.join("\n"));
+}
+
+/// The points of all commands.
+pub(super) fn points() -> Vec<String> {
+    CASES.iter().enumerate().flat_map(|case| origin(case).2).collect()
 }
 
 /// What is there before, the points of the command, and what it makes when nothing happens to it.

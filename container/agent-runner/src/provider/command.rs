@@ -114,6 +114,9 @@ fn yes() -> bool {
 /// Why something that was to be said was not.
 const SILENT: &str = "there is nothing in it but internal words, which are for nobody";
 
+/// Why something that was asked for was not.
+const NO_OBJECT: &str = "the agent's program asked for something that is not an object";
+
 /// One that is not started yet.
 pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
     Box::new(Program { roots: roots.clone(), running: None })
@@ -270,7 +273,7 @@ fn take(
             drop(asked.insert(report.ask(content, &target(to, address))?, id));
         }
         Line::Request(_) => {
-            return Ok(Some(Err(Failure::lasting("the agent's program asked for something that is not an object"))));
+            return Ok(Some(Err(Failure::lasting(NO_OBJECT))));
         }
         Line::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?.map(from_tools)),
         Line::Progress => {}
@@ -304,19 +307,37 @@ fn between_turns(line: &str, report: &mut Report<'_>, dir: &Path) -> Result<(), 
 }
 
 fn parse(line: &str) -> Option<Line> {
-    if line.trim().is_empty() {
-        return None;
-    }
-    match serde_json::from_str(line) {
+    match read(line)? {
         Ok(line) => Some(line),
         Err(error) => {
-            // The text may be anything, also something private: only its size is noted.
-            let bytes = line.len();
+            // The text may be anything, also something private, and the error may repeat it: only sizes are noted.
+            let (bytes, column) = (line.len(), error.column());
+            let what = if error.is_data() { "it says nothing known" } else { "it is no JSON" };
             log::note(format_args!(
-                "the agent's program wrote a line of {bytes} bytes that is not understood: {error}"
+                "the agent's program wrote a line of {bytes} bytes that is not understood: {what}, as of its byte {column}"
             ));
             None
         }
+    }
+}
+
+fn read(line: &str) -> Option<serde_json::Result<Line>> {
+    (!line.trim().is_empty()).then(|| serde_json::from_str(line))
+}
+
+/// What a line is, as far as it alone can tell: nothing if it is passed over, else the names of the files that are to be
+/// said with it.
+///
+/// # Errors
+/// Why the turn fails with it, in words for people.
+pub fn understood(line: &str) -> Option<Result<Vec<String>, String>> {
+    match read(line)?.ok()? {
+        Line::Say(say) => {
+            let said = utterance(say, Path::new("/"));
+            Some(said.map(|said| said.files.into_iter().map(|file| file.name).collect()))
+        }
+        Line::Request(Ask { content, .. }) if !content.is_object() => Some(Err(NO_OBJECT.to_owned())),
+        _ => Some(Ok(Vec::new())),
     }
 }
 

@@ -5,6 +5,7 @@ mod command;
 mod echo;
 
 pub use claude::{addressed, ended};
+pub use command::understood;
 
 use hearth_wire::Context;
 

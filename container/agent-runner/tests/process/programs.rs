@@ -54,6 +54,7 @@ fn nonsense_is_noted_and_ignored() {
     bench.say(2, "mess");
     assert_eq!(bench.texts(2), ["", "still here"]);
     assert_eq!(runner.stderr().matches("not understood").count(), 2, "{}", runner.stderr());
+    assert!(!runner.stderr().contains("invention"), "what may be private is not repeated: {}", runner.stderr());
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) use recipe::{AGENT, INSTALL};
 pub use recipe::{AgentImage, BaseImage, base_digest};
 pub use trial::{Limited, Trial, Tried};
 
+use crate::crash;
+
 /// Lines of a failed build that are told.
 const TAIL: usize = 15;
 
@@ -61,6 +63,7 @@ impl Engine {
             quoted(&order.args.to_string())
         );
         let call = Call { method: "POST", path, body: Body::Tar(&order.context) };
+        crash::point("image-build");
         let mut answer = self.stream(&call, watch)?;
         let mut tail = VecDeque::new();
         let mut id = None;

@@ -1,10 +1,14 @@
 //! Files that agents, programs beside them and operators write.
 
 use agent_runner::rewritten;
+use hearth::config::file::{parse, write::write};
+use hearth::contracts::nanoclaw::settings_of;
 use hearth::contracts::{allowlist, claw, skips as skip_files, state_file};
 use hearth::mailbox::{Judged, judge};
 use hearth::model::Timestamp;
+use hearth::model::configure::Change;
 use hearth::model::content::BlobId;
+use hearth::model::entity::{EnvValue, Folder};
 use hearth::model::skip::{SkipStep, SkipTrouble};
 use hearth_wire::{
     Ack, AckName, Context, Heartbeat, InMessage, InName, OutId, OutMessage, Reply, SessionFile, State,
@@ -155,4 +159,22 @@ pub fn allowlist(bytes: &[u8]) {
         Ok(roots) => assert!(roots <= text.matches("path").count()),
         Err(why) => assert!(!why.is_empty()),
     }
+}
+
+/// The container configuration of an agent of NanoClaw. What is taken of it can be said in `hearth.toml`, and means the
+/// same there; a variable that is called like a secret has no value, only a place where it is found.
+pub fn nanoclaw(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let folder = Folder::new("main").expect("a folder");
+    let (settings, notes) = settings_of(&folder, "Andy", text);
+    assert_eq!((settings.clone(), notes.clone()), settings_of(&folder, "Andy", text));
+    assert!(notes.iter().all(|note| !note.trim().is_empty()), "{notes:?}");
+    for (name, value) in settings.mcp_servers.iter().flat_map(|server| &server.env) {
+        let secret = ["TOKEN", "KEY", "SECRET", "PASS"].iter().any(|part| name.to_uppercase().contains(part));
+        assert!(!secret || matches!(value, EnvValue::Reference(_)), "{name}: {value:?}");
+    }
+    let change = Change::PutAgent(folder, settings);
+    let written = write(std::slice::from_ref(&change));
+    let again = parse("written", &written).unwrap_or_else(|bad| panic!("{bad}\n{written}"));
+    assert_eq!(again.changes, [change], "{written}");
 }

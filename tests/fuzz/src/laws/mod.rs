@@ -6,7 +6,9 @@
 #![allow(unreachable_pub, reason = "this module is part of two crates")]
 
 mod agents;
+mod disk;
 mod files;
+mod programs;
 mod store;
 mod talk;
 mod turns;
@@ -23,6 +25,12 @@ pub const LAWS: &[(&str, Law)] = &[
     ("skips", files::skips),
     ("claw", files::claw),
     ("allowlist", files::allowlist),
+    ("nanoclaw", files::nanoclaw),
+    ("manifest", disk::manifest),
+    ("pages", disk::pages),
+    ("command", programs::command),
+    ("script", programs::script),
+    ("podman", programs::podman),
     ("records", store::records),
     ("keys", store::keys),
     ("lines", store::lines),

@@ -46,7 +46,7 @@ pub fn keys(bytes: &[u8]) {
 /// Bytes of an envelope before the body.
 const ENVELOPE: usize = 7;
 
-fn directory() -> tempfile::TempDir {
+pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
@@ -76,7 +76,7 @@ fn taken(lines: &str) -> Option<String> {
 }
 
 /// Puts checksums and the last line where they belong.
-fn whole(text: &str) -> String {
+pub(super) fn whole(text: &str) -> String {
     let (mut out, mut rows, mut tables) = (String::new(), 0_u64, BTreeMap::<String, u64>::new());
     for (at, line) in text.lines().enumerate() {
         let row: Option<serde_json::Value> = serde_json::from_str(line).ok();

@@ -1,0 +1,82 @@
+//! A death of the daemon before each of its orders to Podman: who asked is answered once, and no container stays.
+
+use serde_json::Value;
+
+use super::house::House;
+use crate::host::wait_for;
+
+const ECHO: &str = "provider = \"echo\"";
+
+/// A house whose daemon dies when it comes to a point of its work.
+fn dying(point: &str) -> Option<House> {
+    let mut house = House::new(ECHO)?;
+    house.host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned()));
+    house.host.start();
+    house.host.env.pop();
+    Some(house)
+}
+
+/// The daemon died, and the next one starts.
+fn again(house: &mut House, point: &str) {
+    let ended = house.host.ended();
+    assert_eq!(ended.signal, Some(9), "{point}: {ended:#?}");
+    house.host.check();
+    house.host.start();
+}
+
+/// Whether Podman shows the profile of which the filter of system calls is made.
+fn filters(house: &House) -> bool {
+    !house.host.run(&["doctor"], b"").stdout.contains("agents can make user namespaces")
+}
+
+#[test]
+fn before_an_agent_runs() {
+    for point in ["filter-write", "filter-rename", "container-make", "container-start"] {
+        let Some(mut house) = dying(point) else { return };
+        if point.starts_with("filter") && !filters(&house) {
+            eprintln!("SKIPPED: Podman shows no seccomp profile to make stricter");
+            continue;
+        }
+        house.types(1, "hello");
+        wait_for(point, || house.host.daemon()?.try_end());
+        again(&mut house, point);
+        assert_eq!(house.wait_shown("echo: hello"), ["echo: hello"], "{point}");
+        house.types(2, "more");
+        assert_eq!(house.wait_shown("echo: more"), ["echo: hello", "echo: more"], "{point}");
+        house.settle();
+        house.stop();
+        let unfinished = house.host.data().join("run/seccomp.new");
+        assert!(!unfinished.exists(), "{point}: half a filter stays");
+    }
+}
+
+#[test]
+fn before_an_agent_is_ended() {
+    for point in ["container-stop", "container-remove"] {
+        let Some(mut house) = dying(point) else { return };
+        house.types(1, "hello");
+        house.wait_shown("echo: hello");
+        house.settle();
+        // Restarted, an agent is stopped and its container removed; so is it when the daemon stops.
+        house.host.run(&["agents", "restart", "main"], b"");
+        wait_for(point, || house.host.daemon()?.try_end());
+        again(&mut house, point);
+        house.types(2, "more");
+        assert_eq!(house.wait_shown("echo: more"), ["echo: hello", "echo: more"], "{point}");
+        house.settle();
+        house.stop();
+    }
+}
+
+#[test]
+fn before_an_image_is_built() {
+    let Some(mut house) = House::new(ECHO) else { return };
+    let listed =
+        |house: &House| -> Value { serde_json::from_str(&house.host.done(&["image", "list", "--json"], b"")).unwrap() };
+    let before = listed(&house);
+    house.host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), "image-build".to_owned()));
+    let ended = house.host.run(&["image", "build", "--fresh", "--base", "localhost/hearth-base"], b"");
+    assert_eq!(ended.signal, Some(9), "{ended:#?}");
+    house.host.env.pop();
+    assert_eq!(listed(&house), before);
+}

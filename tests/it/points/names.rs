@@ -1,0 +1,55 @@
+//! Nothing that Hearth does outside of a transaction is left out: every point in the sources is one that the conversation
+//! or a command passes, or that a test of its own has a process die at.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{Conversation, commands, origin, unit_file};
+use crate::crash::HOST;
+
+/// Points that are not passed here, and where they are.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("container-make", "there has to be a Podman: `containers::deaths`"),
+    ("container-start", "there has to be a Podman: `containers::deaths`"),
+    ("container-stop", "there has to be a Podman: `containers::deaths`"),
+    ("container-remove", "there has to be a Podman: `containers::deaths`"),
+    ("filter-write", "there has to be a Podman: `containers::deaths`"),
+    ("filter-rename", "there has to be a Podman: `containers::deaths`"),
+    ("image-build", "there has to be a Podman: `containers::deaths`"),
+    ("reserve-share", "the disk has to be full: `trouble`"),
+    ("reserve-release", "the disk has to be full: `trouble`"),
+];
+
+#[test]
+fn every_point_in_the_sources_is_passed() {
+    let mut passed: BTreeSet<String> = HOST.iter().map(|(name, _)| (*name).to_owned()).collect();
+    passed.extend(Conversation::new(&origin(), None).run().points);
+    passed.extend(commands::points());
+    passed.extend(unit_file::points());
+    let written = written();
+    let elsewhere: BTreeSet<String> = ELSEWHERE.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let missed: Vec<&String> = written.difference(&passed).filter(|name| !elsewhere.contains(*name)).collect();
+    assert!(missed.is_empty(), "no test comes to {missed:?}");
+    let gone: Vec<&String> = elsewhere.difference(&written).collect();
+    assert!(gone.is_empty(), "there are no points {gone:?} any more");
+}
+
+/// The names of all points in the sources.
+fn written() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut ahead: Vec<PathBuf> = ["src", "container", "tools"].map(|part| root.join(part)).to_vec();
+    let mut names = BTreeSet::new();
+    while let Some(path) = ahead.pop() {
+        if path.is_dir() {
+            ahead.extend(std::fs::read_dir(path).unwrap().flatten().map(|entry| entry.path()));
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (at, _) in text.match_indices("crash::point(") {
+                let line = text[at..].lines().next().unwrap();
+                names.extend(line.split('"').skip(1).step_by(2).map(str::to_owned));
+                assert!(line.contains('"'), "{}: a point without a name", path.display());
+            }
+        }
+    }
+    names
+}
