@@ -1,7 +1,6 @@
 //! Engage patterns against JavaScript itself: what they match, and what is refused.
 //!
 //! Skipped, loudly, where there is no `node`.
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

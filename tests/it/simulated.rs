@@ -4,8 +4,8 @@
 use crate::days::attempt::{Failure, attempt};
 use crate::days::plan::Plan;
 
-/// Days of a new seed: as many as an unoptimised build does in some twenty seconds.
-const NEW_DAYS: u64 = 20;
+/// Days of a new seed: an unoptimised build does them in about twenty seconds.
+const NEW_DAYS: u64 = 15;
 
 const SEEDS: &str = include_str!("../sim/seeds.txt");
 

@@ -31,9 +31,9 @@ pub(super) struct Memory {
     /// How each message ended.
     over: BTreeMap<MessageId, MessageState>,
     newest_out: Option<OutboundId>,
-    /// What is still to go out, and how the rest ended and after how many attempts.
+    /// What is still to go out, and what the rest was when it was over, whether or not it was forgotten since.
     unsent: BTreeSet<OutboundId>,
-    sent: BTreeMap<OutboundId, (OutState, u32)>,
+    pub(super) sent: BTreeMap<OutboundId, Outbound>,
     /// What agents said, and slots that were used: each once.
     said: BTreeMap<(SessionId, String), OutboundId>,
     slots: BTreeSet<Slot>,
@@ -230,19 +230,18 @@ impl Sim {
     /// What was delivered, or given up, is never attempted again and never becomes anything else.
     fn what_went_out_stays_out(&mut self, all: bool) {
         for id in self.memory.unsent.clone() {
-            let Outbound { state, attempts, .. } = self.world.outbound(id);
-            if !matches!(state, OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. }) {
+            let row = self.world.outbound(id);
+            if !matches!(row.state, OutState::Later(_) | OutState::Waiting { .. } | OutState::Attempting { .. }) {
                 self.memory.unsent.remove(&id);
-                self.memory.sent.insert(id, (state, attempts));
+                self.memory.sent.insert(id, row);
             }
         }
         if all {
             let rows: BTreeMap<OutboundId, Outbound> = self.world.all_outbound().into_iter().collect();
-            // What is old is forgotten some day.
-            self.memory.sent.retain(|id, _| rows.contains_key(id));
-            for (id, (state, attempts)) in &self.memory.sent {
-                let row = &rows[id];
-                assert_eq!((&row.state, row.attempts), (state, *attempts), "{id} was over");
+            for (id, row) in rows {
+                let ended = self.memory.sent.get(&id);
+                let what = |row: &Outbound| (row.state.clone(), row.attempts, row.uncertain);
+                assert!(ended.is_none_or(|ended| what(ended) == what(&row)), "{id} was over: {ended:?}, {row:?}");
             }
         }
     }
