@@ -376,7 +376,7 @@ mod tests {
         ] {
             assert_eq!(again(text), written, "{text}");
         }
-        assert!(again(&"[".repeat(200)).starts_with("too much"));
+        assert!(again(&"[".repeat(200)).starts_with("nested too deeply"));
     }
 
     #[test]

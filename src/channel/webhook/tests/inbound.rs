@@ -233,7 +233,7 @@ async fn a_button_says_who_pressed_it_where() {
     let expected = Press { by, at: at("!room", Some("$t")), button };
     assert_eq!(world.engine.presses.lock().unwrap().split_off(0), [expected]);
     for (body, words) in [
-        (press(&|press| press["button"] = "ap12.x.1".into()), "no button of Hearth"),
+        (press(&|press| press["button"] = "ap12.x.1".into()), "not one of Hearth"),
         (press(&|press| press["userId"] = "".into()), "userId is empty"),
         (press(&|press| press["userId"] = "a\u{0}b".into()), "control character"),
         (press(&|press| press["platformId"] = Value::Null), "not usable"),

@@ -160,7 +160,7 @@ async fn a_receiver_that_is_not_there_is_tried_again_and_its_address_is_not_told
     deaf.typing(SessionId::new(1), &at("!room", None));
     deaf.subscribe(&at("!room", Some("$t")));
 
-    for (secret, base_url, words) in [("", None, "its secret is empty"), ("x", Some("ftp//x"), "no web address")] {
+    for (secret, base_url, words) in [("", None, "its secret is empty"), ("x", Some("ftp//x"), "not a web address")] {
         let setup = Setup { secret: secret.to_owned(), ..setup(base_url.map(str::to_owned), "127.0.0.1:0") };
         assert!(!format!("{setup:?}").contains("secret"));
         let error = open(setup, intake()).await.err().unwrap();
