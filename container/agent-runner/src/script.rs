@@ -288,7 +288,7 @@ mod tests {
         assert!(!rest.failed, "{rest:?}");
         for (output, code, words) in [
             (r#"{"wakeAgent":"yes"}"#, 0, "no wakeAgent"),
-            ("not json", 0, "no JSON"),
+            ("not json", 0, "is not JSON"),
             ("[true]", 0, "no wakeAgent"),
             ("", 0, "wrote nothing"),
             (r#"{"wakeAgent":true}"#, 1, "exit status: 1: oops"),
