@@ -312,7 +312,7 @@ fn parse(line: &str) -> Option<Line> {
         Err(error) => {
             // The text may be anything, also something private, and the error may repeat it: only sizes are noted.
             let (bytes, column) = (line.len(), error.column());
-            let what = if error.is_data() { "it says nothing known" } else { "it is no JSON" };
+            let what = if error.is_data() { "it says nothing known" } else { "it is not JSON" };
             log::note(format_args!(
                 "the agent's program wrote a line of {bytes} bytes that is not understood: {what}, as of its byte {column}"
             ));

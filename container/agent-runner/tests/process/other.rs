@@ -67,7 +67,7 @@ fn another_program_keeps_the_contract() {
     assert_eq!(bench.read::<Heartbeat>("agent/heartbeat").unwrap().beat, 1);
     assert!(bench.state().unwrap().progress > 0);
     bench.place_bytes("host/in/0000000000000008.json", b"damaged");
-    assert!(bench.ended(8).error.unwrap().contains("no JSON"));
+    assert!(bench.ended(8).error.unwrap().contains("is not JSON"));
     bench.next_incarnation();
     assert_eq!(agent.wait().code(), Some(0), "another incarnation may work");
     let mut agent = bench.start_other(AGENT);
