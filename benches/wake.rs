@@ -19,6 +19,8 @@ pub(crate) const NAME: &str = "wake";
 
 /// Says when the first byte of each line came. A shell, since it is on this machine and in every image.
 const AGENT: &str = r#"while IFS= read -r -n 1 first; do now=$EPOCHREALTIME; IFS= read -r rest; echo "{\"type\":\"say\",\"text\":\"$now\"}"; echo '{"type":"done"}'; done"#;
+/// Agents that are started: no more than have a place at once, else the time that one more needs to get one would count.
+const STARTS: usize = 15;
 /// Says when it was started.
 const FLOOR: &str = "echo $EPOCHREALTIME";
 
@@ -34,7 +36,7 @@ pub(crate) fn all(asked: &Asked) {
     part.add_times("the same since the message was sent", sent);
 
     let plain = || spoken(&Command::new("bash").args(["-c", FLOOR]).output().unwrap().stdout);
-    let (cold, floor) = cold("process", asked.size(200, 100, 2), plain);
+    let (cold, floor) = cold("process", asked.size(STARTS, STARTS, 2), plain);
     part.add_times("a shell started without Hearth, until it says something", floor);
     part.add_times("message stored → the first words of a program that did not run, in a process", cold);
 
@@ -42,7 +44,7 @@ pub(crate) fn all(asked: &Asked) {
         (Some(socket), Ok(image)) => {
             let socket = PathBuf::from(socket);
             let plain = || spoken(&plain::first_output(&socket, &image, FLOOR));
-            let (cold, floor) = self::cold("podman", asked.size(100, 20, 1), plain);
+            let (cold, floor) = self::cold("podman", asked.size(STARTS, STARTS, 1), plain);
             let what =
                 "a container of the same image made and started by Podman without Hearth, until it says something";
             part.add_times(what, floor);
