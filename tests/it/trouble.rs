@@ -288,9 +288,10 @@ fn a_full_disk_is_waited_out() {
     wait_for("the answer from before", || host.said().contains(&"echo: open".to_owned()).then_some(()));
     let routed = host.inject("m2", "while it is full");
     assert_eq!(routed["outcome"], "routed", "what was refused for want of room may come again: {routed}");
+    // Before the next one comes, else both could go into one turn and get one answer.
+    wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
     let routed = host.done(&["inject"], with_file.to_string().as_bytes());
     assert!(routed.contains("routed"), "{routed}");
-    wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
     host.wait_settled();
     host.check();
     assert_eq!(host.said().len(), 4);
