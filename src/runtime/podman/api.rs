@@ -1,5 +1,8 @@
 //! What is asked of Podman. Every answer of the crate is turned into ours at once: its errors must not be cloned (that
 //! never returns), it drops exit codes of `wait`, and the timeout of its `stop` is a name that Podman does not know.
+//!
+//! What Podman, its containers and its images are is asked without the crate, which reads all of some hundred fields, and
+//! nothing if a Podman of another version writes one of them otherwise.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +12,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use podman_api::Podman;
 use podman_api::conn::TtyChunk;
-use podman_api::models::{Event, Info};
-use podman_api::opts::{
-    ContainerDeleteOpts, ContainerListFilter, ContainerListOpts, ContainerLogsOpts, ContainerStopOpts, EventsOpts,
-    ImageListOpts,
-};
+use podman_api::models::Event;
+use podman_api::opts::{ContainerDeleteOpts, ContainerLogsOpts, ContainerStopOpts, EventsOpts};
+use reqwest::Url;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::Unusable;
 use super::build::{AGENT, INSTALL as AGENT_INSTALL};
@@ -97,8 +99,8 @@ pub(super) struct Facts {
     pub(super) profile: Option<PathBuf>,
 }
 
-/// Where containers are asked for, without the crate.
-const CONTAINERS: &str = "http://podman/v4.3.1/libpod/containers";
+/// Where questions go that the crate does not ask. There is one host behind a socket, whatever it is called.
+const ROOT: &str = "http://podman/v4.3.1/libpod";
 
 /// What is read of a container that was made.
 #[derive(Deserialize)]
@@ -113,7 +115,29 @@ struct Refusal {
     message: Option<String>,
 }
 
-/// What is read of a container that is there.
+/// What is read of a container in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListedContainer {
+    id: Option<String>,
+    #[serde(rename = "ImageID")]
+    image_id: Option<String>,
+    labels: Option<HashMap<String, String>>,
+    state: Option<String>,
+}
+
+/// What is read of an image in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListedImage {
+    id: Option<String>,
+    names: Option<Vec<String>>,
+    repo_tags: Option<Vec<String>>,
+    created: Option<i64>,
+    labels: Option<HashMap<String, String>>,
+}
+
+/// What is read of a container that is looked at.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Seen {
@@ -136,17 +160,20 @@ struct SeenConfig {
 }
 
 impl Facts {
-    fn of(info: &Info) -> Option<Self> {
-        let host = info.host.as_ref()?;
-        let version = info.version.as_ref().and_then(|version| version.version.clone())?;
-        let rootless = host.security.as_ref().and_then(|security| security.rootless).unwrap_or(false);
-        let old = host.cgroup_version.as_deref() == Some("v1");
+    fn of(info: &Value) -> Option<Self> {
+        let text = |path: &str| info.pointer(path).and_then(Value::as_str);
+        let is = |path: &str| info.pointer(path).and_then(Value::as_bool) == Some(true);
+        let rootless = is("/host/security/rootless");
         // Without root the first kind of cgroups limits nothing, whatever it has.
-        let limits = if rootless && old { Vec::new() } else { host.cgroup_controllers.clone().unwrap_or_default() };
-        let security = host.security.as_ref().filter(|security| security.seccomp_enabled == Some(true));
-        let profile = security.and_then(|security| security.seccomp_profile_path.as_deref());
-        let profile = profile.filter(|path| !path.is_empty()).map(PathBuf::from);
-        Some(Self { version, rootless, limits, profile })
+        let old = rootless && text("/host/cgroupVersion") == Some("v1");
+        let limits = info.pointer("/host/cgroupControllers").filter(|_| !old).and_then(Value::as_array);
+        let profile = text("/host/security/seccompProfilePath").filter(|path| !path.is_empty());
+        Some(Self {
+            version: text("/version/Version")?.to_owned(),
+            rootless,
+            limits: limits.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
+            profile: profile.filter(|_| is("/host/security/seccompEnabled")).map(PathBuf::from),
+        })
     }
 
     /// Whether it has everything that is needed.
@@ -176,15 +203,15 @@ impl Api {
 
     /// What Podman says of itself.
     pub(super) async fn facts(&self) -> Result<Facts, Fault> {
-        let info = self.call(QUESTION, self.podman.info()).await?;
+        let info: Value = self.get(&["info"], &[]).await?;
         Facts::of(&info).ok_or_else(|| Fault::Unanswered("this is not Podman".to_owned()))
     }
 
     /// Every container of an installation, running or not.
     pub(super) async fn list(&self, install: &str) -> Result<Vec<Found>, Fault> {
-        let ours = ContainerListFilter::LabelKeyVal(INSTALL.to_owned(), install.to_owned());
-        let options = ContainerListOpts::builder().all(true).filter([ours]).build();
-        let listed = self.call(QUESTION, self.podman.containers().list(&options)).await?;
+        let ours = json!({ "label": [format!("{INSTALL}={install}")] }).to_string();
+        let listed: Vec<ListedContainer> =
+            self.get(&["containers", "json"], &[("all", "true"), ("filters", &ours)]).await?;
         Ok(listed
             .into_iter()
             .filter_map(|container| {
@@ -204,7 +231,7 @@ impl Api {
 
     /// Every image that has a name.
     pub(super) async fn images(&self) -> Result<Vec<Image>, Fault> {
-        let listed = self.call(QUESTION, self.podman.images().list(&ImageListOpts::default())).await?;
+        let listed: Vec<ListedImage> = self.get(&["images", "json"], &[]).await?;
         Ok(listed
             .into_iter()
             .filter_map(|image| {
@@ -219,11 +246,18 @@ impl Api {
 
     /// Makes a container and gives its id. Posted by ourselves: the crate cannot say `no_new_privileges`.
     pub(super) async fn create(&self, body: &serde_json::Value) -> Result<String, Fault> {
-        let request = self.http.post(format!("{CONTAINERS}/create")).timeout(DEED);
+        let request = self.http.post(format!("{ROOT}/containers/create")).timeout(DEED);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         crash::point("container-make");
         let made: Made = self.ask(request).await?;
         made.id.ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
+    }
+
+    /// Asks for what is at a place, without the crate.
+    async fn get<T: DeserializeOwned>(&self, place: &[&str], query: &[(&str, &str)]) -> Result<T, Fault> {
+        let place = Url::parse_with_params(&format!("{ROOT}/{}", place.join("/")), query);
+        let place = place.map_err(|error| Fault::Unanswered(error.to_string()))?;
+        self.ask(self.http.get(place).timeout(QUESTION)).await
     }
 
     /// Asks without the crate.
@@ -265,15 +299,13 @@ impl Api {
         }
     }
 
-    /// What it is doing; none if there is no such container. Asked by ourselves: the crate reads all of some hundred fields,
-    /// and nothing if a Podman of another version writes one of them otherwise.
+    /// What it is doing; none if there is no such container.
     pub(super) async fn look(&self, id: &str) -> Result<Option<Look>, Fault> {
-        let Seen { state, config } =
-            match self.ask(self.http.get(format!("{CONTAINERS}/{id}/json")).timeout(QUESTION)).await {
-                Ok(seen) => seen,
-                Err(fault) if fault.is_missing() => return Ok(None),
-                Err(fault) => return Err(fault),
-            };
+        let Seen { state, config } = match self.get(&["containers", id, "json"], &[]).await {
+            Ok(seen) => seen,
+            Err(fault) if fault.is_missing() => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
         let secrets = secrets(&config.labels.unwrap_or_default(), &config.env.unwrap_or_default());
         Ok(Some(Look { life: life(state.status.as_deref(), state.exit_code), secrets }))
     }
@@ -428,6 +460,21 @@ mod tests {
             let facts = Facts { version: version.to_owned(), rootless: false, limits: Vec::new(), profile: None };
             assert_eq!(facts.is_new_enough(), enough, "{version}");
         }
+    }
+
+    #[test]
+    fn what_podman_says_of_itself() {
+        let said = |cgroups: &str, rootless: bool, seccomp: bool| {
+            let security =
+                json!({ "rootless": rootless, "seccompEnabled": seccomp, "seccompProfilePath": "/p", "new": [1] });
+            let host = json!({ "cgroupVersion": cgroups, "cgroupControllers": ["cpu", "pids"], "security": security });
+            let facts = Facts::of(&json!({ "host": host, "version": { "Version": "5.0.0" }, "store": 7 })).unwrap();
+            (facts.limits.len(), facts.profile.is_some(), facts.rootless)
+        };
+        assert_eq!(said("v2", true, true), (2, true, true));
+        assert_eq!(said("v1", true, false), (0, false, true));
+        assert_eq!(said("v1", false, true), (2, true, false));
+        assert!(Facts::of(&json!({ "host": {} })).is_none());
     }
 
     #[test]
