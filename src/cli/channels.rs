@@ -1,18 +1,24 @@
-//! `hearth channels`: the networks that are configured and how they are. They are changed with `hearth apply`.
+//! `hearth channels`: the networks that are configured and how they are. They are made and changed with `hearth apply`.
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, configuration, out, status};
+use super::{Done, change, configuration, out, status};
 use crate::channel::webhook;
 use crate::config::Paths;
 use crate::model::channel::{ChannelInstance, ChannelKind};
+use crate::socket::change::EditJson;
 use crate::socket::protocol::DaemonStatus;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ChannelsCommand {
     /// List the configured channels and how they are
     List,
+    /// Disconnect and forget a channel, until a file that names it is applied again; its chats and people stay
+    Remove {
+        /// Its name, as in [channels.NAME]
+        channel: String,
+    },
 }
 
 /// A channel for programs.
@@ -39,7 +45,15 @@ struct ChannelsJson {
 
 /// Carries out a command.
 pub(super) fn channels(paths: &Paths, command: &ChannelsCommand, json: bool) -> Done {
-    let ChannelsCommand::List = command;
+    match command {
+        ChannelsCommand::List => list(paths, json),
+        ChannelsCommand::Remove { channel } => {
+            change::edit(paths, EditJson::RemoveChannel { channel: channel.clone() }, json)
+        }
+    }
+}
+
+fn list(paths: &Paths, json: bool) -> Done {
     let known = configuration::read(paths)?;
     let daemon = status::ask(paths)?;
     let channels = known.channels.iter().map(|channel| shape(channel, daemon.as_ref())).collect();

@@ -55,7 +55,7 @@ pub(super) fn put(
 /// Removes a channel instance; what waits for it waits as for any channel without an adapter.
 pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, name: &ChannelName, after: &mut Aftermath) -> Result<Made> {
     if !cx.db.channels.delete(txn, &ForeignKey::of(name))? {
-        return Ok(Err(format!("there is no channel {name}; see `hearth export`")));
+        return Ok(Err(format!("there is no channel {name}; see `hearth channels list`")));
     }
     after.effects.push(Effect::Reconnect(name.clone()));
     Ok(Ok(vec![report(format!("channel {name}"), Action::Removed)]))

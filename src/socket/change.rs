@@ -111,6 +111,11 @@ pub enum EditJson {
         /// Its name.
         name: String,
     },
+    /// Removes a channel.
+    RemoveChannel {
+        /// Its name.
+        channel: String,
+    },
     /// Keeps a thread from waking an agent.
     Mute {
         /// Which agent.
@@ -239,6 +244,7 @@ impl EditJson {
                 Change::AddDestination(folder(agent)?, name.clone(), DestinationSpec::Agent(folder(peer)?))
             }
             Self::RemoveDestination { agent, name } => Change::RemoveDestination(folder(agent)?, name.clone()),
+            Self::RemoveChannel { channel } => Change::RemoveChannel(channel_name(channel)?),
             Self::Mute { agent, place } => Change::Mute(folder(agent)?, place.address()?),
             Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
             Self::RestartAgent { agent, message } => Change::RestartAgent(folder(agent)?, message.clone()),
@@ -256,7 +262,7 @@ impl EditJson {
 
 impl PlaceJson {
     fn names(&self) -> Result<(ChannelName, ForeignId), String> {
-        let channel = ChannelName::new(self.channel.as_str()).map_err(|error| error.to_string())?;
+        let channel = channel_name(&self.channel)?;
         let id = ForeignId::new("the platform id", self.platform_id.as_str()).map_err(|error| error.to_string())?;
         Ok((channel, id))
     }
@@ -268,6 +274,10 @@ impl ThreadJson {
         let thread = ForeignId::optional("the thread", self.thread.clone()).map_err(|error| error.to_string())?;
         Ok(Address { channel, platform_id, thread })
     }
+}
+
+fn channel_name(text: &str) -> Result<ChannelName, String> {
+    ChannelName::new(text).map_err(|error| error.to_string())
 }
 
 fn folder(text: &str) -> Result<Folder, String> {

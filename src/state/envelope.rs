@@ -101,8 +101,12 @@ pub(super) fn seal_into<T: Serialize>(out: &mut Vec<u8>, version: u16, record: &
 struct Appended<'a>(&'a mut Vec<u8>);
 
 impl Writer for Appended<'_> {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
-        self.0.extend_from_slice(bytes);
+        match bytes {
+            [byte] => self.0.push(*byte),
+            bytes => self.0.extend_from_slice(bytes),
+        }
         Ok(())
     }
 }

@@ -143,6 +143,7 @@ macro_rules! number_parts {
         impl KeyPart for $number {
             const MAX_BYTES: usize = size_of::<Self>();
 
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_be_bytes());
             }
@@ -165,6 +166,7 @@ macro_rules! id_parts {
         impl KeyPart for $id {
             const MAX_BYTES: usize = u64::MAX_BYTES;
 
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 self.number().encode(out);
             }
@@ -189,6 +191,7 @@ impl KeyPart for Timestamp {
     const MAX_BYTES: usize = 8;
 
     /// With the sign flipped, so that times before 1970 come first.
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         (self.millis().cast_unsigned() ^ (1 << 63)).encode(out);
     }
@@ -205,6 +208,7 @@ impl KeyPart for Timestamp {
 impl KeyPart for Awake {
     const MAX_BYTES: usize = 16;
 
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         self.run().encode(out);
         self.ms().encode(out);
@@ -222,6 +226,7 @@ impl KeyPart for Awake {
 impl KeyPart for Fingerprint {
     const MAX_BYTES: usize = 8;
 
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         self.number().encode(out);
     }
@@ -352,6 +357,7 @@ macro_rules! tuple_parts {
         impl<$($part: KeyPart),+> KeyPart for ($($part,)+) {
             const MAX_BYTES: usize = 0 $(+ $part::MAX_BYTES)+;
 
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 $(self.$position.encode(out);)+
             }

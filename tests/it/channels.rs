@@ -183,6 +183,29 @@ fn the_bridge_of_the_protocols_page_carries_a_conversation() {
 }
 
 #[test]
+fn a_channel_is_removed_and_comes_back() {
+    let mut host = host();
+    let listen = free_port();
+    let file = web(listen, "");
+    host.apply(&file);
+    host.start();
+    wait_state(&host, "up");
+    let removed = host.done(&["channels", "remove", "web"], b"");
+    assert!(removed.contains("channel web") && removed.contains("removed"), "{removed}");
+    assert_eq!(listed(&host), Value::Null);
+    wait_for("nobody to listen any more", || TcpStream::connect(("127.0.0.1", listen)).is_err().then_some(()));
+    for (name, why) in [("web", "there is no channel web"), ("We b", "We b")] {
+        let refused = host.run(&["channels", "remove", name], b"");
+        assert_eq!(refused.code, Some(1), "{refused:#?}");
+        assert!(refused.stderr.contains(why), "{refused:#?}");
+    }
+    assert!(host.done(&["chats", "list"], b"").contains("room"), "its chats stay");
+    host.apply(&file);
+    wait_state(&host, "up");
+    host.check();
+}
+
+#[test]
 fn a_lost_answer_brings_the_same_message_under_the_same_id() {
     let mut host = host();
     let receiver = Receiver::start(&["", "503 Busy"]);
