@@ -10,7 +10,7 @@ use crate::host::{Host, Running, wait_for};
 const WRITER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign_state.py");
 
 /// Steps of a look at which the daemon dies.
-const STEPS: [&str; 5] = ["state-locked", "state-read", "state-merged", "state-renamed", "state-marked"];
+pub(crate) const STEPS: [&str; 5] = ["state-locked", "state-read", "state-merged", "state-renamed", "state-marked"];
 
 fn folder(host: &Host) -> PathBuf {
     let folder = host.data().join("groups/main");
