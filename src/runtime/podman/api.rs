@@ -245,7 +245,7 @@ impl Api {
     }
 
     /// Makes a container and gives its id. Posted by ourselves: the crate cannot say `no_new_privileges`.
-    pub(super) async fn create(&self, body: &serde_json::Value) -> Result<String, Fault> {
+    pub(super) async fn create(&self, body: &Value) -> Result<String, Fault> {
         let request = self.http.post(format!("{ROOT}/containers/create")).timeout(DEED);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         crash::point("container-make");
