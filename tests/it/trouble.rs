@@ -2,7 +2,7 @@
 //! lost, and what can go on goes on.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hearth::state::{Options, Store};
@@ -264,7 +264,7 @@ fn a_full_disk_is_waited_out() {
     let open = event("m0", "!until go\nopen").to_string().replace("\"123\"", "\"456\"");
     host.done(&["inject"], open.as_bytes());
     wait_for("the turns to begin", || host.states().iter().all(|state| state.get("Claimed").is_some()).then_some(()));
-    let (filler, file) = fill(&host);
+    let filler = Filler::fill(&host.data());
     let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
@@ -282,8 +282,7 @@ fn a_full_disk_is_waited_out() {
     assert!(refused.stdout.contains("store_full"), "there is room again: {refused:#?}");
     host.kill();
     host.start();
-    drop(file);
-    std::fs::remove_file(&filler).unwrap();
+    filler.make_room();
     host.go();
     wait_for("the answer from before", || host.said().contains(&"echo: open".to_owned()).then_some(()));
     let routed = host.inject("m2", "while it is full");
@@ -311,18 +310,17 @@ fn a_death_before_the_reserve_goes_is_survived() {
         host.env.clear();
         host.inject("m1", "!until go\nbefore");
         wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
-        let (filler, mut file) = fill(&host);
+        let mut filler = Filler::fill(&host.data());
         wait_for(point, || {
             host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
             // What was shared is taken at once by whoever fills the disk.
-            while file.write_all(&[1; 4_096]).is_ok() {}
+            filler.take(&[1; 4_096]);
             host.daemon()?.try_end()
         });
         assert_eq!(host.ended().signal, Some(9), "{point}");
         host.check();
         host.start();
-        drop(file);
-        std::fs::remove_file(&filler).unwrap();
+        filler.make_room();
         host.go();
         wait_for("the answer from before", || host.said().contains(&"echo: before".to_owned()).then_some(()));
         wait_for("room", || {
@@ -335,12 +333,31 @@ fn a_death_before_the_reserve_goes_is_survived() {
     }
 }
 
-/// Fills the disk of a data directory to its end.
-fn fill(host: &Host) -> (PathBuf, std::fs::File) {
-    let filler = host.data().join("filler");
-    let mut file = std::fs::File::create(&filler).unwrap();
-    while file.write_all(&[1; 65_536]).is_ok() {}
-    (filler, file)
+/// A file that fills the disk of a data directory to its end.
+pub(crate) struct Filler {
+    place: PathBuf,
+    file: std::fs::File,
+}
+
+impl Filler {
+    pub(crate) fn fill(data: &Path) -> Self {
+        let place = data.join("filler");
+        let file = std::fs::File::create(&place).unwrap();
+        let mut filler = Self { place, file };
+        filler.take(&[1; 65_536]);
+        filler
+    }
+
+    /// Takes what room there is, so many bytes at once.
+    fn take(&mut self, bytes: &[u8]) {
+        while self.file.write_all(bytes).is_ok() {}
+    }
+
+    pub(crate) fn make_room(self) {
+        // Removing it is not enough: a program that another test is just starting has the file open until it runs.
+        self.file.set_len(0).unwrap();
+        std::fs::remove_file(&self.place).unwrap();
+    }
 }
 
 /// A small file system in memory.

@@ -1,7 +1,6 @@
 //! What goes wrong around sessions: names that collide, stores that cannot be used, a daemon that is killed, wrong usage.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Desk, tree};
 use crate::host::{Running, event};
-use crate::trouble::Disk;
+use crate::trouble::{Disk, Filler};
 
 /// Directories right below /tmp whose fingerprints are the same; removed if they were made here.
 struct Twins {
@@ -121,9 +120,7 @@ fn a_full_disk_refuses_what_is_new_and_lets_go() {
     let dir = &desk.dir("p");
     desk.begun(dir, "s");
     desk.begun(dir, "t");
-    let filler = desk.host.data().join("filler");
-    let mut file = std::fs::File::create(&filler).unwrap();
-    while file.write_all(&[1; 65_536]).is_ok() {}
+    let filler = Filler::fill(&desk.host.data());
     for arguments in [vec!["new", "x"], vec!["append", "s", "x"], vec!["fork", "s"]] {
         let error = desk.refused(dir, &arguments);
         assert_eq!((&error["kind"], &error["exit_code"]), (&json!("store_full"), &json!(1)), "{arguments:?}: {error}");
@@ -131,8 +128,7 @@ fn a_full_disk_refuses_what_is_new_and_lets_go() {
     assert_eq!(desk.texts(dir, &["s"]), ["hello"]);
     desk.done(dir, &["delete", "t", "--force"]);
     desk.done(dir, &["purge", "t", "--force"]);
-    drop(file); // else its space is not free
-    std::fs::remove_file(&filler).unwrap();
+    filler.make_room();
     desk.done(dir, &["append", "s", "x"]);
     assert_eq!(
         (desk.ids(dir), desk.texts(dir, &["s"])),
