@@ -23,9 +23,9 @@ pub(super) enum MutesCommand {
         agent: Option<String>,
     },
     /// Mute a thread, or a whole chat, for an agent
-    Add(Where),
-    /// Unmute a thread, or a whole chat
-    Remove(Where),
+    Add(AddMute),
+    /// Unmute a thread, or a whole chat, whoever muted it
+    Remove(What),
 }
 
 #[derive(Debug, Subcommand)]
@@ -52,6 +52,32 @@ pub(super) struct Where {
     thread: Option<String>,
 }
 
+/// An agent, and a place or what the agent's programs call it.
+#[derive(Debug, Args)]
+pub(super) struct What {
+    /// The agent's folder
+    agent: String,
+    /// mg7, or channel/platform-id; a thread may follow after a further `/`
+    #[arg(value_name = "CHAT[/THREAD]", required_unless_present = "name")]
+    place: Option<String>,
+    /// The thread, if it is not given as part of the place
+    #[arg(long)]
+    thread: Option<String>,
+    /// The thread by the name that the agent's programs have for it
+    #[arg(long, conflicts_with_all = ["place", "thread"])]
+    name: Option<String>,
+}
+
+/// What is to be muted.
+#[derive(Debug, Args)]
+pub(super) struct AddMute {
+    #[command(flatten)]
+    what: What,
+    /// What is noted with the name
+    #[arg(long, conflicts_with_all = ["place", "thread"])]
+    note: Option<String>,
+}
+
 /// Lists and changes mutes.
 pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
     let known = configuration::read(paths)?;
@@ -72,13 +98,21 @@ pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
                 ],
             )
         }
-        MutesCommand::Add(at) => {
-            let (agent, place) = (at.agent.clone(), place(&known, at)?);
-            change::edit(paths, EditJson::Mute { agent, place }, json)
+        MutesCommand::Add(AddMute { what, note }) => {
+            let agent = what.agent.clone();
+            let edit = match what.muted(&known)? {
+                Muted::Name(name) => EditJson::MuteName { agent, name, note: note.clone() },
+                Muted::Place(place) => EditJson::Mute { agent, place },
+            };
+            change::edit(paths, edit, json)
         }
-        MutesCommand::Remove(at) => {
-            let (agent, place) = (at.agent.clone(), place(&known, at)?);
-            change::edit(paths, EditJson::Unmute { agent, place }, json)
+        MutesCommand::Remove(what) => {
+            let agent = what.agent.clone();
+            let edit = match what.muted(&known)? {
+                Muted::Name(name) => EditJson::UnmuteName { agent, name },
+                Muted::Place(place) => EditJson::Unmute { agent, place },
+            };
+            change::edit(paths, edit, json)
         }
     }
 }
@@ -94,19 +128,38 @@ pub(super) fn sticky(paths: &Paths, command: &StickyCommand, json: bool) -> Done
             entity::list("sticky", json, all, &columns)
         }
         StickyCommand::End(at) => {
-            let (agent, place) = (at.agent.clone(), place(&configuration::read(paths)?, at)?);
+            let known = configuration::read(paths)?;
+            let (agent, place) = (at.agent.clone(), place(&known, (&at.place, at.thread.as_deref()))?);
             change::edit(paths, EditJson::EndSticky { agent, place }, json)
         }
     }
 }
 
+/// What is muted, or not any more.
+enum Muted {
+    /// What the agent's programs call so.
+    Name(String),
+    /// A thread, or a chat.
+    Place(ThreadJson),
+}
+
+impl What {
+    fn muted(&self, known: &Configuration) -> Result<Muted, Failure> {
+        if let Some(name) = &self.name {
+            return Ok(Muted::Name(name.clone()));
+        }
+        let at = self.place.as_deref().unwrap_or_default();
+        place(known, (at, self.thread.as_deref())).map(Muted::Place)
+    }
+}
+
 /// What a place means: the chat whose name is all of it, else the chat with the longest name that it begins with, and the
 /// thread after that. Names of chats may have `/` in them.
-fn place(known: &Configuration, at: &Where) -> Result<ThreadJson, Failure> {
-    let whole: Result<ChatRef, String> = at.place.parse();
+fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<ThreadJson, Failure> {
+    let whole: Result<ChatRef, String> = at.parse();
     let found = whole.as_ref().ok().and_then(|chat| chats::find(known, chat).ok()).map(|chat| (chat, None));
-    let cuts = at.place.rmatch_indices('/').filter_map(|(cut, _)| {
-        let (chat, thread) = (at.place.get(..cut)?, at.place.get(cut + 1..)?);
+    let cuts = at.rmatch_indices('/').filter_map(|(cut, _)| {
+        let (chat, thread) = (at.get(..cut)?, at.get(cut + 1..)?);
         let chat = chats::find(known, &chat.parse().ok()?).ok()?;
         (!thread.is_empty()).then_some((chat, Some(thread.to_owned())))
     });
@@ -114,13 +167,13 @@ fn place(known: &Configuration, at: &Where) -> Result<ThreadJson, Failure> {
         let what = whole.map_err(Failure::Failed)?;
         return Err(entity::missing("chat", &what.to_string()));
     };
-    if let (Some(inner), Some(thread)) = (&inner, &at.thread) {
-        let what = format!("{} names the thread {inner}, and --thread {thread} another one; name one", at.place);
+    if let (Some(inner), Some(thread)) = (&inner, wanted) {
+        let what = format!("{at} names the thread {inner}, and --thread {thread} another one; name one");
         return Err(Failure::Failed(what));
     }
     let ChatEntry { spec, .. } = chat;
     let chat = PlaceJson { channel: spec.channel.to_string(), platform_id: spec.platform_id.to_string() };
-    Ok(ThreadJson { chat, thread: inner.or_else(|| at.thread.clone()) })
+    Ok(ThreadJson { chat, thread: inner.or_else(|| wanted.map(str::to_owned)) })
 }
 
 fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {

@@ -23,7 +23,7 @@ use crate::crash;
 use crate::engine::commit::Engine;
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;
-use crate::model::group::{GroupInput, StateChange, StateContent, StateExport, StateFile, StateRead, StateTrouble};
+use crate::model::group::{GroupInput, StateContent, StateExport, StateFile, StateRead, StateTrouble};
 use crate::model::id::AgentId;
 use crate::model::input::Input;
 use crate::model::report::Reply;
@@ -375,7 +375,7 @@ impl Desk {
         })?;
         while new.len() > IDS_AT_ONCE {
             let rest = new.split_off(IDS_AT_ONCE);
-            self.ask(agent, GroupInput::StateChange(StateChange::See(std::mem::replace(&mut new, rest))));
+            self.ask(agent, GroupInput::StateSeen(std::mem::replace(&mut new, rest)));
         }
         Ok(new)
     }

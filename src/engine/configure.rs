@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use super::prune::{self, Named};
 use super::{
-    Applied, Cx, Result, agents, approvals, channels, destinations, open, pattern, people, renew, restart, retention,
-    rights, schedule, spec, threads, wirings,
+    Applied, Cx, Result, agents, approvals, channels, destinations, mute_name, open, pattern, people, renew, restart,
+    retention, rights, schedule, spec, threads, wirings,
 };
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::effect::Effect;
@@ -91,7 +91,11 @@ fn put(cx: &Cx<'_>, txn: &mut Write<'_>, change: Change, origin: Origin, after: 
         Change::PutChannel(channel) => channels::put(cx, txn, &channel, origin, after),
         Change::RemoveChannel(name) => channels::remove(cx, txn, &name, after),
         Change::Mute(folder, address) => threads::mute(cx, txn, &folder, &address),
-        Change::Unmute(folder, address) => threads::unmute(cx, txn, &folder, &address),
+        Change::Unmute(folder, address) => threads::unmute(cx, txn, (&folder, &address), &mut after.effects),
+        Change::MuteName(folder, name, note) => {
+            mute_name::mute(cx, txn, (&folder, &name, note.as_deref()), &mut after.effects)
+        }
+        Change::UnmuteName(folder, name) => mute_name::unmute(cx, txn, (&folder, &name), &mut after.effects),
         Change::EndSticky(folder, address) => threads::end_sticky(cx, txn, &folder, &address),
         Change::RestartAgent(folder, message) => restart::agent(cx, txn, (&folder, message.as_deref()), after),
         Change::RestartSession(session) => restart::one(cx, txn, session, after),

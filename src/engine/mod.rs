@@ -40,6 +40,7 @@ mod journal;
 mod json;
 mod lifecycle;
 mod messages;
+mod mute_name;
 mod notice;
 mod open;
 mod outbox;

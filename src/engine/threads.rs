@@ -5,12 +5,12 @@
 
 use super::configure::{Made, missing, report};
 use super::engage::Heard;
-use super::{Cx, Result, agents, channels, chats, readable};
+use super::{Cx, Result, agents, channels, chats, group, readable};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Folder, Wiring};
-use crate::model::group::{FieldName, StatePart};
+use crate::model::group::FieldName;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::report::Action;
@@ -37,12 +37,21 @@ pub(super) fn mute(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, address: &
     Ok(Ok(vec![report(entity("mute", folder, address), Action::Created)]))
 }
 
-/// Lets a thread wake an agent again.
-pub(super) fn unmute(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, address: &Address) -> Result<Made> {
+/// Lets a thread wake an agent again, whether an operator muted it or a program within the agent's group.
+pub(super) fn unmute(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (folder, address): (&Folder, &Address),
+    effects: &mut Vec<Effect>,
+) -> Result<Made> {
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     let key = key(agent, address);
     let known = cx.db.mutes.get(txn, &key)?.is_some_and(|mute| mute.address == *address);
-    if !known || !cx.db.mutes.delete(txn, &key)? {
+    let mut ended = known && cx.db.mutes.delete(txn, &key)?;
+    for name in spellings(address) {
+        ended |= group::unmute(cx, txn, (agent, &FieldName::of(&name)), effects)?;
+    }
+    if !ended {
         let place = place(address);
         return Ok(Err(format!("{place} is not muted for {folder}; `hearth mutes list` shows what is")));
     }
@@ -155,33 +164,25 @@ pub(super) fn is_muted(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &A
 
 /// The same by the agent's session state, where a program within its group muted it.
 fn is_muted_within(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Address) -> Result<bool> {
-    for spelling in spellings(address) {
-        let name = FieldName::of(&spelling);
-        let key = ForeignKey::of(&name);
-        if !cx.db.state_mutes.contains(txn, &(agent, key.clone()))? {
-            continue;
-        }
-        // A key may hold only a digest of the name.
-        let field = readable(cx.db.state_fields.get(txn, &(agent, StatePart::Muted, key)))?;
-        if field.is_some_and(|field| field.name == name) {
+    let chat = Address { thread: None, ..address.clone() };
+    let of_chat = address.thread.is_some().then(|| spellings(&chat));
+    for spelling in spellings(address).into_iter().chain(of_chat.into_iter().flatten()) {
+        if group::is_muted(cx, txn, agent, &FieldName::of(&spelling))? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// How programs within agent groups may call a thread: by its id alone, or after its chat, the chat's channel before it or
-/// not; `:` and `/` both part them. A chat without a thread is all of it.
+/// How programs within agent groups may call a thread, or a chat with all its threads: by its id alone, or after its chat
+/// and that one's channel; `:` and `/` both part them.
 fn spellings(address: &Address) -> Vec<String> {
     let (channel, chat) = (address.channel.as_str(), address.platform_id.as_str());
-    let mut all = Vec::with_capacity(8);
-    if let Some(thread) = &address.thread {
-        let thread = thread.as_str();
-        all.push(thread.to_owned());
-        all.extend([format!("{chat}:{thread}"), format!("{chat}/{thread}")]);
-        all.extend([format!("{channel}:{chat}:{thread}"), format!("{channel}/{chat}/{thread}")]);
-    }
-    all.extend([chat.to_owned(), format!("{channel}:{chat}"), format!("{channel}/{chat}")]);
+    let Some(thread) = address.thread.as_ref().map(ForeignId::as_str) else {
+        return vec![chat.to_owned(), format!("{channel}:{chat}"), format!("{channel}/{chat}")];
+    };
+    let mut all = vec![thread.to_owned(), format!("{chat}:{thread}"), format!("{chat}/{thread}")];
+    all.extend([format!("{channel}:{chat}:{thread}"), format!("{channel}/{chat}/{thread}")]);
     all
 }
 

@@ -9,6 +9,7 @@ use super::channel::{ChannelInstance, ChannelKind};
 use super::entity::{
     AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
 };
+use super::group::FieldName;
 use super::id::SessionId;
 use super::retention::Retention;
 
@@ -85,6 +86,10 @@ pub enum Change {
     Mute(Folder, Address),
     /// Lets it wake the agent again.
     Unmute(Folder, Address),
+    /// The same in the session state that an agent shares with its programs, by their name of the thread, with a note.
+    MuteName(Folder, FieldName, Option<String>),
+    /// Takes that back, whoever said it.
+    UnmuteName(Folder, FieldName),
     /// Ends that an agent goes on listening in a thread.
     EndSticky(Folder, Address),
     /// Ends the incarnations of an agent that live, at once; the next ones are told this, if anything.
@@ -115,6 +120,7 @@ impl Change {
             | Self::RemoveDestination(..)
             | Self::RemoveChannel(_)
             | Self::Unmute(..)
+            | Self::UnmuteName(..)
             | Self::EndSticky(..)
             | Self::Prune => true,
             Self::PutSettings(_)
@@ -132,7 +138,8 @@ impl Change {
             | Self::OpenSession(..)
             | Self::ResetSession(_)
             | Self::SetSessionProvider(..)
-            | Self::Mute(..) => false,
+            | Self::Mute(..)
+            | Self::MuteName(..) => false,
         }
     }
 }

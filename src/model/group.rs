@@ -184,8 +184,8 @@ pub enum GroupInput {
     StateTrouble(StateTrouble),
     /// Copies of files that nobody could read are not there any more: whoever needed them has seen them.
     CopiesGone(Vec<String>),
-    /// Somebody at Hearth's side changes a field.
-    StateChange(StateChange),
+    /// Ids, as JSON, that are in the file and new: a part of them, if there are more than go with its fields.
+    StateSeen(Vec<String>),
     /// Somebody looked for skip summaries.
     Skips(SkipLook),
     /// The file of a skip, which had to go, is gone.
@@ -249,19 +249,6 @@ pub struct DocumentPending {
     pub value: RawJson,
     /// When it was written, as it says, if it says so in UTC.
     pub reacted: Option<Timestamp>,
-}
-
-/// What Hearth's side does to an agent group's session state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StateChange {
-    /// Mutes a thread, with whatever value, or ends that.
-    Mute(FieldName, Option<RawJson>),
-    /// Notes ids that were seen, as JSON.
-    See(Vec<String>),
-    /// Somebody begins to answer a message.
-    Begin(DocumentPending),
-    /// Somebody has answered it; nothing happens if it is another one that waits.
-    Clear(String),
 }
 
 /// What is to be written into a session-state file.

@@ -6,6 +6,7 @@ use crate::config::file::{self, BadFile};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::configure::{Change, Configure, DestinationSpec};
 use crate::model::entity::{Folder, Origin, ProviderKind};
+use crate::model::group::FieldName;
 use crate::model::id::SessionId;
 
 /// Changes that happen together or not at all.
@@ -130,6 +131,22 @@ pub enum EditJson {
         /// Where.
         place: ThreadJson,
     },
+    /// Mutes a thread by the name that an agent's programs have for it.
+    MuteName {
+        /// Which agent.
+        agent: String,
+        /// The programs' name.
+        name: String,
+        /// What is noted with it.
+        note: Option<String>,
+    },
+    /// Takes that back.
+    UnmuteName {
+        /// Which agent.
+        agent: String,
+        /// The programs' name.
+        name: String,
+    },
     /// Starts an agent again.
     RestartAgent {
         /// Its folder.
@@ -247,6 +264,11 @@ impl EditJson {
             Self::RemoveChannel { channel } => Change::RemoveChannel(channel_name(channel)?),
             Self::Mute { agent, place } => Change::Mute(folder(agent)?, place.address()?),
             Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
+            Self::MuteName { agent, name, note } => {
+                let note = note.as_deref().map(|note| short("the note", note)).transpose()?;
+                Change::MuteName(folder(agent)?, FieldName::of(&short("the name", name)?), note)
+            }
+            Self::UnmuteName { agent, name } => Change::UnmuteName(folder(agent)?, FieldName::of(name)),
             Self::RestartAgent { agent, message } => Change::RestartAgent(folder(agent)?, message.clone()),
             Self::RestartSession { session } => Change::RestartSession(session_id(session)?),
             Self::OpenSession { agent, place } => Change::OpenSession(folder(agent)?, place.address()?),
@@ -278,6 +300,11 @@ impl ThreadJson {
 
 fn channel_name(text: &str) -> Result<ChannelName, String> {
     ChannelName::new(text).map_err(|error| error.to_string())
+}
+
+fn short(what: &'static str, text: &str) -> Result<String, String> {
+    let text = ForeignId::optional(what, Some(text.to_owned())).map_err(|error| error.to_string())?;
+    text.map(|text| text.as_str().to_owned()).ok_or_else(|| format!("{what} is empty"))
 }
 
 fn folder(text: &str) -> Result<Folder, String> {

@@ -5,14 +5,15 @@ mod pending;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::contracts::state_file::{self, Parsed};
-use hearth::model::content::{BlobId, RawJson};
-use hearth::model::group::{
-    FieldName, GroupInput, StateChange, StateContent, StateExport, StateFile, StateRead, StateTrouble,
-};
+use hearth::model::address::{Address, ChannelName, ForeignId};
+use hearth::model::configure::Change;
+use hearth::model::content::BlobId;
+use hearth::model::entity::Folder;
+use hearth::model::group::{FieldName, GroupInput, StateContent, StateExport, StateFile, StateRead, StateTrouble};
 use hearth::model::id::AgentId;
 use hearth::model::message::Reason;
 use hearth::model::policy::Policy;
-use hearth::model::report::{Decision, Reply};
+use hearth::model::report::{Action, Decision, Reply};
 use hearth::model::{Input, Millis};
 use hearth::state::Digest;
 use proptest::prelude::*;
@@ -100,9 +101,14 @@ impl Shared {
         self.file = Some(value.to_string());
     }
 
-    fn mute(&mut self, thread: &str, value: Option<&str>) -> Reply {
-        let value = value.map(|value| RawJson::trusted(value.to_owned()));
-        self.group(GroupInput::StateChange(StateChange::Mute(FieldName::of(thread), value)))
+    /// The operator mutes a thread by its name in the file, with a note; without one it is not muted any more.
+    fn mute(&mut self, thread: &str, note: Option<&str>) {
+        let (folder, name) = (Folder::new("main").unwrap(), FieldName::of(thread));
+        let change = match note {
+            Some(note) => Change::MuteName(folder, name, Some(note.to_owned())),
+            None => Change::UnmuteName(folder, name),
+        };
+        self.world.configure(vec![change]).unwrap();
     }
 }
 
@@ -129,7 +135,7 @@ fn a_file_is_taken_in_and_left_as_it_is() {
     assert_eq!(shared.world.read(|db, txn| db.state_fields.len(txn)), 10);
     shared.world.assert_sound();
     // Written by Hearth it is laid out as the owner's program does it.
-    shared.mute("t2", Some("{\n  \"until\": 5\n}"));
+    shared.mute("t2", Some("until \"5\""));
     shared.look(3);
     insta::assert_snapshot!(shared.file.clone().unwrap(), @r#"
     {
@@ -157,9 +163,7 @@ fn a_file_is_taken_in_and_left_as_it_is() {
       ],
       "muted_threads": {
         "t1": true,
-        "t2": {
-          "until": 5
-        }
+        "t2": "until \"5\""
       }
     }
     "#);
@@ -173,14 +177,14 @@ fn nothing_is_made_where_nothing_was() {
     assert_eq!((shared.file.is_none(), shared.world.read(|db, txn| db.state_files.len(txn))), (true, 0));
     shared.mute("t", Some("1"));
     shared.look(3);
-    assert_eq!(shared.json(), json!({"schema_version": 1, "muted_threads": {"t": 1}}));
+    assert_eq!(shared.json(), json!({"schema_version": 1, "muted_threads": {"t": "1"}}));
 }
 
 #[test]
 fn whoever_changed_a_field_last_before_a_look_has_it() {
     let mut shared = Shared::with(&full());
     shared.look(3);
-    shared.mute("t1", Some("\"ours\""));
+    shared.mute("t1", Some("ours"));
     shared.mute("t2", Some("2"));
     shared.foreign(|file| {
         file["muted_threads"]["t3"] = json!(3);
@@ -189,10 +193,10 @@ fn whoever_changed_a_field_last_before_a_look_has_it() {
     });
     shared.look(3);
     let file = shared.json();
-    assert_eq!(file["muted_threads"], json!({"t1": "ours", "t2": 2, "t3": 3}));
+    assert_eq!(file["muted_threads"], json!({"t1": "ours", "t2": "2", "t3": 3}));
     assert_eq!((&file["sessions"]["default"], &file["mood"]), (&json!({"epoch": 9}), &json!("new")));
     // Both changed it: theirs.
-    shared.mute("t1", Some("\"ours again\""));
+    shared.mute("t1", Some("ours again"));
     shared.foreign(|file| file["muted_threads"]["t1"] = json!("theirs"));
     shared.look(3);
     assert_eq!(shared.json()["muted_threads"]["t1"], json!("theirs"));
@@ -201,9 +205,9 @@ fn whoever_changed_a_field_last_before_a_look_has_it() {
         shared.mute("t2", Some(value));
         shared.look(3);
     }
-    shared.foreign(|file| file["muted_threads"]["t2"] = json!(1));
+    shared.foreign(|file| file["muted_threads"]["t2"] = json!("1"));
     shared.look(3);
-    assert_eq!(shared.json()["muted_threads"]["t2"], json!(1));
+    assert_eq!(shared.json()["muted_threads"]["t2"], json!("1"));
     // Removed by either side.
     shared.mute("t2", None);
     shared.foreign(|file| drop(file["muted_threads"].as_object_mut().unwrap().remove("t3")));
@@ -284,7 +288,7 @@ fn files_of_other_versions_are_left_alone() {
         assert_eq!(shared.file == before, trouble.is_some(), "{version}");
         assert_eq!(shared.row().dirty, trouble.is_some());
     }
-    assert_eq!(shared.json()["muted_threads"]["t9"], json!(1));
+    assert_eq!(shared.json()["muted_threads"]["t9"], json!("1"));
     shared.world.assert_sound();
 }
 
@@ -353,18 +357,21 @@ proptest! {
             match step {
                 Step::Foreign(key, value) => {
                     let key = format!("f{key}");
+                    let value = value.to_string();
                     shared.foreign(|file| file["muted_threads"][&key] = json!(value));
                     expected.insert(key, value);
                 }
                 Step::Own(key, value) => {
                     let key = format!("o{key}");
-                    shared.mute(&key, Some(&value.to_string()));
+                    let value = value.to_string();
+                    shared.mute(&key, Some(&value));
                     expected.insert(key, value);
                 }
                 Step::Forget(key) => {
                     let key = format!("o{key}");
-                    shared.mute(&key, None);
-                    expected.remove(&key);
+                    if expected.remove(&key).is_some() {
+                        shared.mute(&key, None);
+                    }
                 }
                 Step::Look(steps) => shared.look(steps),
                 Step::ForeignId(id) => {
@@ -379,14 +386,14 @@ proptest! {
                 }
                 Step::OwnId(id) => {
                     let id = format!("o{id}");
-                    shared.group(GroupInput::StateChange(StateChange::See(vec![format!("\"{id}\"")])));
+                    shared.group(GroupInput::StateSeen(vec![format!("\"{id}\"")]));
                     ids.insert(id);
                 }
             }
         }
         shared.look(3);
         let file = shared.json();
-        let muted: BTreeMap<String, u8> = serde_json::from_value(file["muted_threads"].clone()).unwrap();
+        let muted: BTreeMap<String, String> = serde_json::from_value(file["muted_threads"].clone()).unwrap();
         prop_assert_eq!(muted, expected);
         let seen: Vec<String> = serde_json::from_value(file["seen_email_ids"].clone()).unwrap();
         prop_assert_eq!(seen.len(), ids.len());
@@ -406,7 +413,7 @@ fn of_a_long_list_of_ids_the_newest_are_kept_and_shown() {
     let parts: Vec<_> = ids.chunks(250).collect();
     let (last, before) = parts.split_last().unwrap();
     for part in before {
-        shared.group(GroupInput::StateChange(StateChange::See(part.to_vec())));
+        shared.group(GroupInput::StateSeen(part.to_vec()));
         assert!(shared.world.read(|db, txn| db.seen_ids.len(txn)) <= 5_000);
     }
     let mut read = shared.content();
@@ -431,7 +438,7 @@ fn the_state_of_a_removed_agent_goes() {
         shared.file = Some(full().to_string());
         shared.look(3);
         let ids: Vec<String> = (0..rows.min(20)).map(|number| format!("\"id{number}\"")).collect();
-        shared.group(GroupInput::StateChange(StateChange::See(ids)));
+        shared.group(GroupInput::StateSeen(ids));
         for number in 0..9 {
             shared.mute(&format!("m{number}"), Some("1"));
             shared
@@ -533,6 +540,74 @@ fn a_thread_that_the_group_mutes_wakes_nobody() {
         shared.look(3);
         assert_eq!((heard(&mut shared, Some("t1")), heard(&mut shared, None)), (true, true), "{name}");
     }
+}
+
+/// The operator takes back what a program muted: by the place, if the program named it so, and by the program's own name.
+#[test]
+fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
+    let folder = || Folder::new("main").unwrap();
+    let place = |thread: Option<&str>| Address {
+        channel: ChannelName::new("net").unwrap(),
+        platform_id: ForeignId::new("a chat", "C").unwrap(),
+        thread: thread.map(|thread| ForeignId::new("a thread", thread).unwrap()),
+    };
+    for (name, change) in [
+        ("t1", Change::Unmute(folder(), place(Some("t1")))),
+        ("net:C/t1", Change::UnmuteName(folder(), FieldName::of("net:C/t1"))),
+        ("net/C/t1", Change::Unmute(folder(), place(Some("t1")))),
+        ("C", Change::Unmute(folder(), place(None))),
+        ("\u{e9}\"", Change::UnmuteName(folder(), FieldName::of("\u{e9}\""))),
+    ] {
+        let mut shared = Shared::with(&full());
+        shared.foreign(|file| file["muted_threads"] = json!({name: {"why": "noise"}, "stays": 1, "not": false}));
+        shared.look(3);
+        assert_eq!(shared.world.read(|db, txn| db.state_mutes.len(txn)), 2, "{name}");
+        let reports = shared.world.configure(vec![change.clone()]).unwrap();
+        assert_eq!(reports[0].action, Action::Removed, "{name}");
+        // Before the file is written already.
+        assert_eq!(shared.world.read(|db, txn| db.state_mutes.len(txn)), 1, "{name}");
+        shared.look(3);
+        assert_eq!(shared.json()["muted_threads"], json!({"stays": 1, "not": false}), "{name}");
+        let before = shared.world.text();
+        let refusal = shared.world.configure(vec![change]).unwrap_err();
+        assert!(refusal.message.contains("is not muted for main"), "{}", refusal.message);
+        assert_eq!(shared.world.text(), before);
+        shared.world.assert_sound();
+    }
+    // A thread is not heard again because its chat is named, nor the other way round.
+    let mut shared = Shared::with(&full());
+    shared.foreign(|file| file["muted_threads"] = json!({"C/t1": true, "C": true}));
+    shared.look(3);
+    shared.world.configure(vec![Change::Unmute(folder(), place(None))]).unwrap();
+    shared.look(3);
+    assert_eq!(shared.json()["muted_threads"], json!({"C/t1": true}));
+}
+
+/// What is noted with a mute stays if nothing else is said, and a field that is somebody else's is left to them.
+#[test]
+fn an_operator_mutes_by_the_name_that_programs_have() {
+    let mute = |note: Option<&str>| {
+        let (folder, name) = (Folder::new("main").unwrap(), FieldName::of("18c2"));
+        vec![Change::MuteName(folder, name, note.map(str::to_owned))]
+    };
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    for (note, action, value) in [
+        (None, Action::Created, json!(true)),
+        (Some("a \"long\" thread"), Action::Updated, json!("a \"long\" thread")),
+        (None, Action::Unchanged, json!("a \"long\" thread")),
+    ] {
+        assert_eq!(shared.world.configure(mute(note)).unwrap()[0].action, action);
+        shared.look(3);
+        assert_eq!(shared.json()["muted_threads"]["18c2"], value);
+        shared.world.assert_sound();
+    }
+    shared.foreign(|file| file["muted_threads"] = json!(["18c2"]));
+    shared.look(3);
+    let before = shared.world.text();
+    let refusal = shared.world.configure(mute(None)).unwrap_err();
+    assert!(refusal.message.contains("is no object, and is left as it is"), "{}", refusal.message);
+    assert_eq!(shared.world.text(), before);
 }
 
 /// A file with nothing but what registering a session writes was begun anew, and lost what it lacks; any other file lacks

@@ -18,6 +18,7 @@ mod render;
 mod state;
 
 pub(super) use forget::{forget_agent, is_left};
+pub(super) use own::{is_muted, mute, unmute};
 pub(super) use pending::due;
 
 /// Carries out what happened to an agent group's files.
@@ -41,12 +42,10 @@ pub(super) fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, happened: 
         GroupInput::CopiesGone(copies) => {
             state::forget_copies(cx, txn, agent, copies).map(|()| Applied::done(Vec::new()))
         }
-        GroupInput::StateChange(change) => {
+        GroupInput::StateSeen(ids) => {
             let mut effects = Vec::new();
-            Ok(match own::change(cx, txn, agent, change, &mut effects)? {
-                Ok(()) => Applied::done(effects),
-                Err(why) => Applied::refused("invalid", why),
-            })
+            own::see(cx, txn, (agent, ids), &mut effects)?;
+            Ok(Applied::done(effects))
         }
     }
 }

@@ -86,13 +86,6 @@ pub(super) fn begin(
     Ok(true)
 }
 
-/// Ends what waits, if it is this message.
-pub(super) fn clear(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, message: &str) -> Result<bool> {
-    let row = cx.db.pending_responses.get(txn, &(agent, ForeignKey::of(&message.to_owned())))?;
-    let Some(row) = row.filter(|row| row.state == PendingState::Waiting) else { return Ok(false) };
-    end(cx, txn, (agent, &row), PendingState::Cleared).map(|()| true)
-}
-
 /// Lets the slot show what was begun last.
 pub(super) fn show(cx: &Cx<'_>, txn: &mut Write<'_>, (agent, file): (AgentId, &mut StateFile)) -> Result<()> {
     let newest = waiting(cx, txn, agent)?.pop().map(|row| row.value);

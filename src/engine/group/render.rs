@@ -1,7 +1,7 @@
 //! A session-state file as text: two spaces, ASCII, no end of line at the end. The values are written like that already.
 
 use crate::engine::{Cx, Result};
-use crate::model::group::{StateExport, StateField, StatePart};
+use crate::model::group::{StateExport, StateField, StatePart, ascii};
 use crate::model::id::AgentId;
 use crate::state::{Digest, Read};
 
@@ -11,6 +11,14 @@ use super::merge::{IDS, MUTED, SESSIONS};
 pub(super) const OBJECT: &str = "{}";
 /// An array whose items are rows of their own.
 pub(super) const ARRAY: &str = "[]";
+
+/// What is true.
+pub(super) const YES: &str = "true";
+
+/// A text.
+pub(super) fn quoted(text: &str) -> String {
+    format!("\"{}\"", ascii(text))
+}
 
 /// What the file has to say.
 pub(super) fn render(cx: &Cx<'_>, txn: &Read<'_>, agent: AgentId) -> Result<StateExport> {
