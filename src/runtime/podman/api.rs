@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::Unusable;
 use super::build::{AGENT, INSTALL as AGENT_INSTALL};
 use super::error::Fault;
+use super::facts::Facts;
 use crate::crash;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
@@ -88,17 +89,6 @@ pub(super) struct Look {
     pub(super) secrets: Secrets,
 }
 
-/// What Podman said of itself.
-#[derive(Debug, Clone)]
-pub(super) struct Facts {
-    pub(super) version: String,
-    pub(super) rootless: bool,
-    /// What containers can be limited in.
-    pub(super) limits: Vec<String>,
-    /// File of the seccomp profile that containers get unless they are given another one.
-    pub(super) profile: Option<PathBuf>,
-}
-
 /// Where questions go that the crate does not ask. There is one host behind a socket, whatever it is called.
 const ROOT: &str = "http://podman/v4.3.1/libpod";
 
@@ -157,30 +147,6 @@ struct SeenState {
 struct SeenConfig {
     labels: Option<HashMap<String, String>>,
     env: Option<Vec<String>>,
-}
-
-impl Facts {
-    fn of(info: &Value) -> Option<Self> {
-        let text = |path: &str| info.pointer(path).and_then(Value::as_str);
-        let is = |path: &str| info.pointer(path).and_then(Value::as_bool) == Some(true);
-        let rootless = is("/host/security/rootless");
-        // Without root the first kind of cgroups limits nothing, whatever it has.
-        let old = rootless && text("/host/cgroupVersion") == Some("v1");
-        let limits = info.pointer("/host/cgroupControllers").filter(|_| !old).and_then(Value::as_array);
-        let profile = text("/host/security/seccompProfilePath").filter(|path| !path.is_empty());
-        Some(Self {
-            version: text("/version/Version")?.to_owned(),
-            rootless,
-            limits: limits.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
-            profile: profile.filter(|_| is("/host/security/seccompEnabled")).map(PathBuf::from),
-        })
-    }
-
-    /// Whether it has everything that is needed.
-    pub(super) fn is_new_enough(&self) -> bool {
-        let mut parts = self.version.split('.').map_while(|part| part.parse::<u32>().ok());
-        (parts.next(), parts.next()) >= (Some(4), Some(3))
-    }
 }
 
 /// Podman at one socket.
@@ -450,31 +416,6 @@ mod tests {
         for state in ["running", "paused", "stopping", "removing", "new word"] {
             assert_eq!(life(Some(state), Some(0)), Life::Alive, "{state}");
         }
-    }
-
-    #[test]
-    fn versions() {
-        for (version, enough) in
-            [("4.3.1", true), ("4.10.0-dev", true), ("5.0.0", true), ("4.2.9", false), ("x", false)]
-        {
-            let facts = Facts { version: version.to_owned(), rootless: false, limits: Vec::new(), profile: None };
-            assert_eq!(facts.is_new_enough(), enough, "{version}");
-        }
-    }
-
-    #[test]
-    fn what_podman_says_of_itself() {
-        let said = |cgroups: &str, rootless: bool, seccomp: bool| {
-            let security =
-                json!({ "rootless": rootless, "seccompEnabled": seccomp, "seccompProfilePath": "/p", "new": [1] });
-            let host = json!({ "cgroupVersion": cgroups, "cgroupControllers": ["cpu", "pids"], "security": security });
-            let facts = Facts::of(&json!({ "host": host, "version": { "Version": "5.0.0" }, "store": 7 })).unwrap();
-            (facts.limits.len(), facts.profile.is_some(), facts.rootless)
-        };
-        assert_eq!(said("v2", true, true), (2, true, true));
-        assert_eq!(said("v1", true, false), (0, false, true));
-        assert_eq!(said("v1", false, true), (2, true, false));
-        assert!(Facts::of(&json!({ "host": {} })).is_none());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::api::{Facts, IMAGE, INCARNATION, INSTALL, SECRETS, SESSION, SPEC};
+use super::api::{IMAGE, INCARNATION, INSTALL, SECRETS, SESSION, SPEC};
+use super::facts::Facts;
 use crate::model::entity::{Access, Limits, Network};
 use crate::model::id::SessionId;
 use crate::runtime::Spec;
@@ -130,15 +131,14 @@ fn network(network: Network, rootless: bool) -> Vec<(&'static str, Value)> {
 
 /// What Podman cannot limit here is left out: it would refuse the container.
 fn limits(limits: &Limits, facts: &Facts) -> Value {
-    let able = |name: &str| facts.limits.iter().any(|limit| limit == name);
     let mut wanted = serde_json::Map::new();
-    if able("memory") {
+    if facts.limits("memory") {
         wanted.insert("memory".to_owned(), json!({ "limit": limits.memory.unwrap_or(MEMORY) }));
     }
-    if able("pids") {
+    if facts.limits("pids") {
         wanted.insert("pids".to_owned(), json!({ "limit": limits.pids.unwrap_or(PIDS) }));
     }
-    if let Some(cpu) = limits.cpu.filter(|_| able("cpu")) {
+    if let Some(cpu) = limits.cpu.filter(|_| facts.limits("cpu")) {
         // Thousandths of a processor are microseconds of a millisecond; a period has a hundred of those.
         wanted.insert("cpu".to_owned(), json!({ "quota": u64::from(cpu) * 100, "period": 100_000 }));
     }
@@ -216,8 +216,8 @@ mod tests {
     }
 
     fn made(network: Network, rootless: bool, user: u32) -> Value {
-        let limits = if rootless { Vec::new() } else { ["memory", "cpu", "pids"].map(str::to_owned).to_vec() };
-        let facts = Facts { version: "4.3.1".to_owned(), rootless, limits, profile: None };
+        let controllers = if rootless { Vec::new() } else { ["memory", "cpu", "pids"].map(str::to_owned).to_vec() };
+        let facts = Facts { rootless, controllers, ..Facts::default() };
         let spec = spec(network);
         let variables = variables(&spec, vec![("TZ".to_owned(), "x".to_owned()), ("A".to_owned(), "b".to_owned())]);
         let (install, image, wanted) = ("0f", "localhost/a:1", "localhost/b:1");

@@ -14,14 +14,16 @@ use tokio::task::JoinSet;
 use super::process::Lookup;
 use super::{Error, Events, Runtime, Spec};
 use crate::model::id::SessionId;
-use api::{Api, Facts, Found};
+use api::{Api, Found};
 pub use error::Unusable;
+use facts::Facts;
 use seccomp::Filter;
 use table::{Order, Table};
 
 mod api;
 mod body;
 mod error;
+mod facts;
 mod place;
 mod seccomp;
 mod session;
@@ -319,7 +321,7 @@ fn reach(threads: &tokio::runtime::Runtime, lookup: &Lookup) -> Result<(Api, Fac
 }
 
 fn usable(api: &Api, facts: &Facts) -> Usable {
-    let missing = |name: &&str| !facts.limits.iter().any(|limit| limit == name);
+    let missing = |name: &&str| !facts.limits(name);
     let unlimited = ["memory", "cpu", "pids"].into_iter().filter(missing).collect();
     Usable {
         version: facts.version.clone(),

@@ -204,8 +204,13 @@ impl Session<'_> {
         let mut tail = api.tail(id, &look.secrets).await;
         // Podman may know that a container is over before what it wrote last is in its log.
         for _ in 0..LATE_LOGS {
-            let unfinished = tail.is_empty() || (tail.contains(INIT) && !tail.contains(NO_PROGRAM));
-            if !unfinished || !matches!(exit, Exit::Code(1)) {
+            let unfinished = match exit {
+                Exit::Code(1) => tail.is_empty() || (tail.contains(INIT) && !tail.contains(NO_PROGRAM)),
+                Exit::Code(code) => code != 0 && tail.is_empty(),
+                // Mostly by force, with nothing to say.
+                Exit::Signal(_) | Exit::NotStarted(_) | Exit::Unknown => false,
+            };
+            if !unfinished {
                 break;
             }
             tokio::time::sleep(LATE_LOG).await;

@@ -1,13 +1,12 @@
 //! What Podman says of itself and of images.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::http::{Body, Call, Engine, quoted};
 use super::recipe::{AGENT, DIGEST, INSTALL, KIND, VERSION};
 use super::runner::Machine;
 use super::{Error, Options, Watch};
+use crate::runtime::podman::facts::Facts;
 use crate::runtime::podman::seccomp::Filter;
 
 /// Podman, in its own words.
@@ -63,19 +62,10 @@ impl Engine {
     /// [`Error`] if it does not answer, or something unknown.
     pub fn info(&self, watch: &dyn Watch) -> Result<Info, Error> {
         let said = self.get("/info".to_owned(), watch)?;
-        let text = |path: &str| said.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        let controllers = said.pointer("/host/cgroupControllers").and_then(Value::as_array);
-        let version = text("/version/Version").ok_or_else(|| self.unclear("it does not say its version"))?;
-        let enabled = said.pointer("/host/security/seccompEnabled").and_then(Value::as_bool) == Some(true);
-        let profile = text("/host/security/seccompProfilePath").filter(|path| enabled && !path.is_empty());
-        Ok(Info {
-            version,
-            rootless: said.pointer("/host/security/rootless").and_then(Value::as_bool).unwrap_or(false),
-            cgroups: text("/host/cgroupVersion").unwrap_or_default(),
-            controllers: controllers.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
-            arch: text("/host/arch").unwrap_or_default(),
-            unfiltered: Filter::of(profile.as_deref().map(Path::new)).err().map(|why| why.to_string()),
-        })
+        let facts = Facts::of(&said).ok_or_else(|| self.unclear("it does not say its version"))?;
+        let Facts { version, rootless, cgroups, controllers, arch, profile } = facts;
+        let unfiltered = Filter::of(profile.as_deref()).err().map(|why| why.to_string());
+        Ok(Info { version, rootless, cgroups, controllers, arch, unfiltered })
     }
 
     /// The images that Hearth built and that have a name, each once.
