@@ -312,18 +312,7 @@ mod tests {
             thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
         };
         assert_eq!(spellings(&address(None)), ["-100:5", "telegram:-100:5", "telegram/-100:5"]);
-        assert_eq!(
-            spellings(&address(Some("42"))),
-            [
-                "42",
-                "-100:5:42",
-                "-100:5/42",
-                "telegram:-100:5:42",
-                "telegram/-100:5/42",
-                "-100:5",
-                "telegram:-100:5",
-                "telegram/-100:5",
-            ]
-        );
+        let names = ["42", "-100:5:42", "-100:5/42", "telegram:-100:5:42", "telegram/-100:5/42"];
+        assert_eq!(spellings(&address(Some("42"))), names);
     }
 }

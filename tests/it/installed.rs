@@ -20,6 +20,7 @@ const PROGRAM: &str = r#"#!/bin/sh
 echo "${0##*/} $*" >> DIR/told
 case "$*" in
 *--property=Version*|*daemon-reload*) [ -e DIR/down ] && { echo "Failed to connect to bus" >&2; exit 1; } ;;
+*restart*) [ -e DIR/stuck ] && { echo "Job failed" >&2; exit 1; } ;;
 *"show hearth"*|print*) [ -e DIR/state ] && cat DIR/state || echo LoadState=not-found ;;
 *show-user*) echo no ;;
 esac
@@ -106,6 +107,27 @@ fn it_is_installed_once_and_removed_and_the_data_stays() {
     std::fs::remove_file(system.dir.join("state")).unwrap();
     assert!(system.done(&["uninstall"]).stdout.contains("is not installed"));
     assert_eq!(system.told(), Vec::<String>::new());
+}
+
+/// What was put in place runs, even if an earlier command did not come that far.
+#[test]
+fn a_restart_that_failed_is_made_up_for() {
+    let system = System::new();
+    system.host.apply("schema = 1\n");
+    let file = PathBuf::from(system.json(INSTALL)["file"].as_str().unwrap());
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}# another\n")).unwrap();
+    system.state("LoadState=loaded\nActiveState=active\nMainPID=1\n");
+    std::fs::write(system.dir.join("stuck"), "").unwrap();
+    let stuck = system.run(INSTALL);
+    assert!(stuck.code == Some(1) && stuck.stderr.contains("hearth service logs"), "{stuck:#?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    std::fs::remove_file(system.dir.join("stuck")).unwrap();
+    system.told();
+    for (written, verb) in [("changed", "restart"), ("unchanged", "start")] {
+        assert_eq!(system.json(INSTALL)["written"], written);
+        assert_eq!(*system.told().last().unwrap(), format!("systemctl --user {verb} UNIT"));
+    }
 }
 
 /// A line end in a path would begin a setting of its own.

@@ -100,6 +100,26 @@ impl Definition {
         }
     }
 
+    /// Whether the system was told of the file after it was last put in place.
+    pub(super) fn is_known(&self) -> bool {
+        !self.untold().exists()
+    }
+
+    /// What was put in place is what runs now.
+    pub(super) fn know(&self) -> Result<(), Failure> {
+        crash::point("service-known");
+        match std::fs::remove_file(self.untold()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed("note that the system knows", &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A file that is there from before the file is put in place until the system runs what it says: a command may die in
+    /// between.
+    fn untold(&self) -> PathBuf {
+        self.file.with_file_name(format!(".{}.untold", self.name))
+    }
+
     /// Puts the file in place, whole or not at all. One that a command died over has the same name as the next, so that it
     /// does not stay.
     pub(super) fn write(&self) -> Result<(), Failure> {
@@ -112,6 +132,8 @@ impl Definition {
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
             file.write_all(self.text.as_bytes())?;
             file.sync_all()?;
+            crash::point("service-untold");
+            std::fs::write(self.untold(), "")?;
             crash::point("service-rename");
             std::fs::rename(&unfinished, &self.file)
         };
@@ -119,6 +141,7 @@ impl Definition {
     }
 
     pub(super) fn remove(&self) -> Result<(), Failure> {
+        self.know()?;
         crash::point("service-remove");
         std::fs::remove_file(&self.file).map_err(|error| self.failed("remove", &error))
     }

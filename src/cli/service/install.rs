@@ -84,15 +84,18 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
                 "{file} was not made by Hearth: move it away, or have it replaced with --replace"
             )));
         }
-        Found::Same => "unchanged",
+        Found::Same if definition.is_known() => "unchanged",
         Found::Nothing => "new",
-        Found::Ours | Found::Foreign => "changed",
+        Found::Same | Found::Ours | Found::Foreign => "changed",
     };
     if written != "unchanged" {
         definition.write()?;
     }
     let mut warnings = warnings(definition);
     let started = start(paths, definition, (wanted.no_start, written == "changed"), &mut warnings)?;
+    if started && !wanted.no_start {
+        definition.know()?;
+    }
     if json {
         return out::json(&InstalledJson { name: &definition.name, file, written, started, warnings });
     }

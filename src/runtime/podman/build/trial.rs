@@ -10,6 +10,9 @@ use super::{Error, Watch};
 /// What the trial is bounded to.
 const MEMORY: u64 = 64 * 1024 * 1024;
 const PIDS: u64 = 32;
+/// Label of the container.
+const LABEL: &str = "hearth.trial";
+const BY: &str = "doctor";
 /// What the container does: each line it prints is one finding.
 const SCRIPT: &str = "cd /trial/shared || exit 1
 test \"$(cat from-host 2>/dev/null)\" = hello && echo sees-host
@@ -83,7 +86,7 @@ impl Engine {
                 "cap_drop": ["ALL"],
                 "netns": { "nsmode": "none" },
                 "userns": { "nsmode": if trial.rootless { "keep-id" } else { "host" } },
-                "labels": { "hearth.trial": "doctor" },
+                "labels": { LABEL: BY },
                 "mounts": [
                     mount(trial.shared, "/trial/shared", json!(["rw"])),
                     mount(trial.fixed, "/trial/fixed", json!(["ro"])),
@@ -91,6 +94,10 @@ impl Engine {
                 "resource_limits": bounds,
             })
         };
+        // What was left behind by whoever died meanwhile. Containers of others that try it now are younger.
+        let left = quoted(&json!({ "label": [format!("{LABEL}={BY}")], "until": ["10m"] }).to_string());
+        let path = format!("/containers/prune?filters={left}");
+        self.ask(&Call { method: "POST", path, body: Body::Nothing }, watch)?;
         let bounds = json!({ "memory": { "limit": MEMORY }, "pids": { "limit": PIDS } });
         // Without control groups nothing with bounds starts, and the rest can still be tried.
         match self.run(&spec(bounds), watch) {
