@@ -48,7 +48,7 @@ pub(super) struct Where {
     #[arg(value_name = "CHAT[/THREAD]")]
     place: String,
     /// The thread, if it is not given as part of the place
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     thread: Option<String>,
 }
 
@@ -61,10 +61,10 @@ pub(super) struct What {
     #[arg(value_name = "CHAT[/THREAD]", required_unless_present = "name")]
     place: Option<String>,
     /// The thread, if it is not given as part of the place
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     thread: Option<String>,
     /// The thread by the name that the agent's programs have for it
-    #[arg(long, conflicts_with_all = ["place", "thread"])]
+    #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["place", "thread"])]
     name: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct AddMute {
     #[command(flatten)]
     what: What,
     /// What is noted with the name
-    #[arg(long, conflicts_with_all = ["place", "thread"])]
+    #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["place", "thread"])]
     note: Option<String>,
 }
 

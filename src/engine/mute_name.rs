@@ -2,6 +2,7 @@
 //! that they share. So a thread may be named that is in none of Hearth's chats, like one of a mailbox that they read.
 
 use super::configure::{Made, report};
+use super::group::Unmutable;
 use super::{Cx, Result, agents, group};
 use crate::model::effect::Effect;
 use crate::model::entity::Folder;
@@ -9,25 +10,21 @@ use crate::model::group::FieldName;
 use crate::model::report::Action;
 use crate::state::Write;
 
-/// Mutes a thread of this name. What is noted with it stays, if nothing is said of that.
+/// Mutes a thread of this name.
 pub(super) fn mute(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (folder, name, note): (&Folder, &FieldName, Option<&str>),
+    (folder, name, note): (&Folder, &str, Option<&str>),
     effects: &mut Vec<Effect>,
 ) -> Result<Made> {
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
-    let muted = group::is_muted(cx, txn, agent, name)?;
-    if muted && note.is_none() {
-        return Ok(Ok(vec![report(entity(folder, name), Action::Unchanged)]));
-    }
-    let action = if muted { Action::Updated } else { Action::Created };
-    Ok(if group::mute(cx, txn, (agent, name, note), effects)? {
-        Ok(vec![report(entity(folder, name), action)])
-    } else {
-        Err(format!(
-            "`muted_threads` in session-state.json of {folder} is no object, and is left as it is: mend the file"
-        ))
+    let file = format!("session-state.json of {folder}");
+    Ok(match group::mute(cx, txn, (agent, &FieldName::of(name), note), effects)? {
+        Ok(action) => Ok(vec![report(entity(folder, name), action)]),
+        Err(Unmutable::Foreign) => {
+            Err(format!("`muted_threads` in {file} is no object, and is left as it is: mend the file"))
+        }
+        Err(Unmutable::Full) => Err(format!("{file} has as many fields as are read: remove mutes that are over")),
     })
 }
 
@@ -35,17 +32,20 @@ pub(super) fn mute(
 pub(super) fn unmute(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (folder, name): (&Folder, &FieldName),
+    (folder, name): (&Folder, &str),
     effects: &mut Vec<Effect>,
 ) -> Result<Made> {
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
-    Ok(if group::unmute(cx, txn, (agent, name), effects)? {
-        Ok(vec![report(entity(folder, name), Action::Removed)])
-    } else {
-        Err(format!("{} is not muted for {folder}; `hearth mutes list` shows what is", name.as_str()))
-    })
+    // One that is no text is shown as it stands in the file.
+    for field in [FieldName::of(name), FieldName::escaped(name.to_owned())] {
+        if group::unmute(cx, txn, (agent, &field), effects)? {
+            return Ok(Ok(vec![report(entity(folder, name), Action::Removed)]));
+        }
+    }
+    Ok(Err(format!("{name} is not muted for {folder}; `hearth mutes list` shows what is")))
 }
 
-fn entity(folder: &Folder, name: &FieldName) -> String {
-    format!("mute {} of {folder}", name.as_str())
+/// An entry of the file, as reports call it.
+pub(super) fn entity(folder: &Folder, name: &str) -> String {
+    format!("mute {name} of {folder}")
 }

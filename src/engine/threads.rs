@@ -5,7 +5,7 @@
 
 use super::configure::{Made, missing, report};
 use super::engage::Heard;
-use super::{Cx, Result, agents, channels, chats, group, readable};
+use super::{Cx, Result, agents, channels, chats, group, mute_name, readable};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::effect::Effect;
@@ -47,15 +47,20 @@ pub(super) fn unmute(
     let Some((agent, _)) = agents::find(cx, txn, folder)? else { return Ok(Err(agents::missing(folder))) };
     let key = key(agent, address);
     let known = cx.db.mutes.get(txn, &key)?.is_some_and(|mute| mute.address == *address);
-    let mut ended = known && cx.db.mutes.delete(txn, &key)?;
-    for name in spellings(address) {
-        ended |= group::unmute(cx, txn, (agent, &FieldName::of(&name)), effects)?;
+    let mut ended = Vec::new();
+    if known && cx.db.mutes.delete(txn, &key)? {
+        ended.push(report(entity("mute", folder, address), Action::Removed));
     }
-    if !ended {
+    for name in spellings(address) {
+        if group::unmute(cx, txn, (agent, &FieldName::of(&name)), effects)? {
+            ended.push(report(mute_name::entity(folder, &name), Action::Removed));
+        }
+    }
+    if ended.is_empty() {
         let place = place(address);
         return Ok(Err(format!("{place} is not muted for {folder}; `hearth mutes list` shows what is")));
     }
-    Ok(Ok(vec![report(entity("mute", folder, address), Action::Removed)]))
+    Ok(Ok(ended))
 }
 
 /// Ends that an agent goes on listening in a thread; without a thread, in all of the chat.
@@ -167,7 +172,7 @@ fn is_muted_within(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, address: &Addre
     let chat = Address { thread: None, ..address.clone() };
     let of_chat = address.thread.is_some().then(|| spellings(&chat));
     for spelling in spellings(address).into_iter().chain(of_chat.into_iter().flatten()) {
-        if group::is_muted(cx, txn, agent, &FieldName::of(&spelling))? {
+        if group::muted(cx, txn, agent, &FieldName::of(&spelling))?.is_some() {
             return Ok(true);
         }
     }

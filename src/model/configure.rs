@@ -9,7 +9,6 @@ use super::channel::{ChannelInstance, ChannelKind};
 use super::entity::{
     AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
 };
-use super::group::FieldName;
 use super::id::SessionId;
 use super::retention::Retention;
 
@@ -87,9 +86,9 @@ pub enum Change {
     /// Lets it wake the agent again.
     Unmute(Folder, Address),
     /// The same in the session state that an agent shares with its programs, by their name of the thread, with a note.
-    MuteName(Folder, FieldName, Option<String>),
+    MuteName(Folder, String, Option<String>),
     /// Takes that back, whoever said it.
-    UnmuteName(Folder, FieldName),
+    UnmuteName(Folder, String),
     /// Ends that an agent goes on listening in a thread.
     EndSticky(Folder, Address),
     /// Ends the incarnations of an agent that live, at once; the next ones are told this, if anything.

@@ -56,6 +56,9 @@ pub enum StatePart {
     Muted,
 }
 
+/// Fields of a session-state file that is read, those of its objects among them: all of them may change in one transaction.
+pub const STATE_FIELDS_MAX: usize = 1_000;
+
 /// A name in a session-state file, as it stands there between the quotes: plain ASCII, everything else as `\u` and four
 /// hexadecimal digits, the letters small. So a name with half of a surrogate pair, which no text has, is a name like any other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

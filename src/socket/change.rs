@@ -6,7 +6,6 @@ use crate::config::file::{self, BadFile};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::configure::{Change, Configure, DestinationSpec};
 use crate::model::entity::{Folder, Origin, ProviderKind};
-use crate::model::group::FieldName;
 use crate::model::id::SessionId;
 
 /// Changes that happen together or not at all.
@@ -266,9 +265,9 @@ impl EditJson {
             Self::Unmute { agent, place } => Change::Unmute(folder(agent)?, place.address()?),
             Self::MuteName { agent, name, note } => {
                 let note = note.as_deref().map(|note| short("the note", note)).transpose()?;
-                Change::MuteName(folder(agent)?, FieldName::of(&short("the name", name)?), note)
+                Change::MuteName(folder(agent)?, short("the name", name)?, note)
             }
-            Self::UnmuteName { agent, name } => Change::UnmuteName(folder(agent)?, FieldName::of(name)),
+            Self::UnmuteName { agent, name } => Change::UnmuteName(folder(agent)?, name.clone()),
             Self::RestartAgent { agent, message } => Change::RestartAgent(folder(agent)?, message.clone()),
             Self::RestartSession { session } => Change::RestartSession(session_id(session)?),
             Self::OpenSession { agent, place } => Change::OpenSession(folder(agent)?, place.address()?),

@@ -9,7 +9,7 @@ use hearth::model::address::{Address, ChannelName, ForeignId};
 use hearth::model::configure::Change;
 use hearth::model::content::BlobId;
 use hearth::model::entity::Folder;
-use hearth::model::group::{FieldName, GroupInput, StateContent, StateExport, StateFile, StateRead, StateTrouble};
+use hearth::model::group::{GroupInput, StateContent, StateExport, StateFile, StateRead, StateTrouble};
 use hearth::model::id::AgentId;
 use hearth::model::message::Reason;
 use hearth::model::policy::Policy;
@@ -103,7 +103,7 @@ impl Shared {
 
     /// The operator mutes a thread by its name in the file, with a note; without one it is not muted any more.
     fn mute(&mut self, thread: &str, note: Option<&str>) {
-        let (folder, name) = (Folder::new("main").unwrap(), FieldName::of(thread));
+        let (folder, name) = (Folder::new("main").unwrap(), thread.to_owned());
         let change = match note {
             Some(note) => Change::MuteName(folder, name, Some(note.to_owned())),
             None => Change::UnmuteName(folder, name),
@@ -553,10 +553,10 @@ fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
     };
     for (name, change) in [
         ("t1", Change::Unmute(folder(), place(Some("t1")))),
-        ("net:C/t1", Change::UnmuteName(folder(), FieldName::of("net:C/t1"))),
+        ("net:C/t1", Change::UnmuteName(folder(), "net:C/t1".to_owned())),
         ("net/C/t1", Change::Unmute(folder(), place(Some("t1")))),
         ("C", Change::Unmute(folder(), place(None))),
-        ("\u{e9}\"", Change::UnmuteName(folder(), FieldName::of("\u{e9}\""))),
+        ("\u{e9}\"", Change::UnmuteName(folder(), "\u{e9}\"".to_owned())),
     ] {
         let mut shared = Shared::with(&full());
         shared.foreign(|file| file["muted_threads"] = json!({name: {"why": "noise"}, "stays": 1, "not": false}));
@@ -574,6 +574,13 @@ fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
         assert_eq!(shared.world.text(), before);
         shared.world.assert_sound();
     }
+    // A name that is no text goes by what is shown of it.
+    let mut shared = Shared::with(&full());
+    shared.file = Some(full().to_string().replace("\"t1\"", "\"\\ud800\""));
+    shared.look(3);
+    shared.world.configure(vec![Change::UnmuteName(folder(), "\\ud800".to_owned())]).unwrap();
+    shared.look(3);
+    assert_eq!(shared.json()["muted_threads"], json!({}));
     // A thread is not heard again because its chat is named, nor the other way round.
     let mut shared = Shared::with(&full());
     shared.foreign(|file| file["muted_threads"] = json!({"C/t1": true, "C": true}));
@@ -581,14 +588,38 @@ fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
     shared.world.configure(vec![Change::Unmute(folder(), place(None))]).unwrap();
     shared.look(3);
     assert_eq!(shared.json()["muted_threads"], json!({"C/t1": true}));
+    // Whatever ended is told: a name without a chat is that of threads of other chats, too.
+    shared.foreign(|file| file["muted_threads"]["t1"] = json!(true));
+    shared.look(3);
+    shared.world.configure(vec![Change::Mute(folder(), place(Some("t1")))]).unwrap();
+    let reports = shared.world.configure(vec![Change::Unmute(folder(), place(Some("t1")))]).unwrap();
+    let told: Vec<&str> = reports.iter().map(|report| report.entity.as_str()).collect();
+    assert_eq!(told, ["mute net/C (thread t1) of main", "mute t1 of main", "mute C/t1 of main"]);
+}
+
+/// A file that an operator fills stays one that Hearth reads.
+#[test]
+fn there_are_no_more_mutes_than_are_read() {
+    let mut shared = Shared::with(&full());
+    shared.look(3);
+    let mute = |number: usize| vec![Change::MuteName(Folder::new("main").unwrap(), format!("m{number}"), None)];
+    let refused = (0..2_000).find_map(|number| shared.world.configure(mute(number)).err()).unwrap();
+    assert!(refused.message.contains("as many fields as are read"), "{}", refused.message);
+    shared.look(3);
+    assert!(shared.json()["muted_threads"].as_object().unwrap().len() > 900);
+    shared.foreign(|file| file["mood"] = json!("new"));
+    shared.look(3);
+    assert_eq!((shared.row().trouble, shared.json()["mood"].clone()), (None, json!("new")));
+    shared.mute("m0", None);
+    shared.world.configure(mute(5_000)).unwrap();
+    shared.world.assert_sound();
 }
 
 /// What is noted with a mute stays if nothing else is said, and a field that is somebody else's is left to them.
 #[test]
 fn an_operator_mutes_by_the_name_that_programs_have() {
     let mute = |note: Option<&str>| {
-        let (folder, name) = (Folder::new("main").unwrap(), FieldName::of("18c2"));
-        vec![Change::MuteName(folder, name, note.map(str::to_owned))]
+        vec![Change::MuteName(Folder::new("main").unwrap(), "18c2".to_owned(), note.map(str::to_owned))]
     };
     let mut shared = Shared::with(&full());
     shared.look(3);
@@ -596,6 +627,7 @@ fn an_operator_mutes_by_the_name_that_programs_have() {
         (None, Action::Created, json!(true)),
         (Some("a \"long\" thread"), Action::Updated, json!("a \"long\" thread")),
         (None, Action::Unchanged, json!("a \"long\" thread")),
+        (Some("a \"long\" thread"), Action::Unchanged, json!("a \"long\" thread")),
     ] {
         assert_eq!(shared.world.configure(mute(note)).unwrap()[0].action, action);
         shared.look(3);

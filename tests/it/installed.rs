@@ -160,7 +160,19 @@ fn what_hearth_did_not_make_is_left_alone() {
     }
     let replaced = system.json(&["install", "--as-root", "--replace", "--no-start"]);
     assert_eq!((&replaced["written"], &replaced["started"]), (&"changed".into(), &false.into()));
-    assert_eq!(system.told(), ["systemctl --user daemon-reload", "systemctl --user enable UNIT"]);
+    let know = ["systemctl --user daemon-reload", "systemctl --user enable UNIT"];
+    assert_eq!(system.told(), know);
+    // It is no change any more, although something else started it.
+    assert_eq!(system.json(&["install", "--as-root", "--no-start"])["written"], "unchanged");
+    assert_eq!(system.told(), know);
+    system.state("LoadState=loaded\nActiveState=active\nMainPID=1\n");
+    assert_eq!(system.json(INSTALL)["written"], "unchanged");
+    assert_eq!(system.told().last().unwrap(), "systemctl --user start UNIT");
+    // A new version that is not to be started yet is started by whoever wants that.
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + "# another\n").unwrap();
+    assert_eq!(system.json(&["install", "--as-root", "--no-start"])["written"], "changed");
+    assert_eq!(system.json(INSTALL)["written"], "changed");
+    assert_eq!(system.told().last().unwrap(), "systemctl --user restart UNIT");
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Definition {
         !self.untold().exists()
     }
 
-    /// What was put in place is what runs now.
+    /// What was put in place is what runs, now or from the next start on.
     pub(super) fn know(&self) -> Result<(), Failure> {
         crash::point("service-known");
         match std::fs::remove_file(self.untold()) {
@@ -141,7 +141,6 @@ impl Definition {
     }
 
     pub(super) fn remove(&self) -> Result<(), Failure> {
-        self.know()?;
         crash::point("service-remove");
         std::fs::remove_file(&self.file).map_err(|error| self.failed("remove", &error))
     }

@@ -93,7 +93,8 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
     }
     let mut warnings = warnings(definition);
     let started = start(paths, definition, (wanted.no_start, written == "changed"), &mut warnings)?;
-    if started && !wanted.no_start {
+    // What does not run yet begins with what the system knows now.
+    if started != wanted.no_start {
         definition.know()?;
     }
     if json {
@@ -180,6 +181,7 @@ pub(super) fn uninstall(paths: &Paths, definition: &Definition, json: bool) -> D
             Manager::Launchd => launchd::stop(definition)?,
         }
     }
+    definition.know()?;
     if there {
         definition.remove()?;
     }

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use super::BYTES_MAX;
 use super::json::{self, Value};
 use crate::model::content::RawJson;
-use crate::model::group::{DocumentField, DocumentPending, FieldName, StateDocument, StatePart, StateTrouble};
+use crate::model::group::{
+    DocumentField, DocumentPending, FieldName, STATE_FIELDS_MAX, StateDocument, StatePart, StateTrouble,
+};
 use crate::model::time::Timestamp;
 
-/// Fields of one file, those of its objects among them: all of them may change in one transaction.
-const FIELDS_MAX: usize = 1_000;
 /// Ids of one file that count, the newest ones.
 const IDS_MAX: usize = 20_000;
 
@@ -100,7 +100,7 @@ impl Document {
     }
 
     fn push(&mut self, part: StatePart, name: &str, value: String) -> Result<(), &'static str> {
-        if self.fields.fields.len() >= FIELDS_MAX {
+        if self.fields.fields.len() >= STATE_FIELDS_MAX {
             return Err(TOO_LARGE);
         }
         let (name, value) = (FieldName::escaped(name.to_owned()), RawJson::trusted(value));

@@ -18,7 +18,7 @@ mod render;
 mod state;
 
 pub(super) use forget::{forget_agent, is_left};
-pub(super) use own::{is_muted, mute, unmute};
+pub(super) use own::{Unmutable, mute, muted, unmute};
 pub(super) use pending::due;
 
 /// Carries out what happened to an agent group's files.

@@ -193,7 +193,7 @@ pub(super) fn trim(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<b
     Ok(any)
 }
 
-fn fields(cx: &Cx<'_>, txn: &Read<'_>, agent: AgentId) -> Result<Vec<(StatePart, StateField)>> {
+pub(super) fn fields(cx: &Cx<'_>, txn: &Read<'_>, agent: AgentId) -> Result<Vec<(StatePart, StateField)>> {
     let rows = cx.db.state_fields.collect_prefix(txn, &agent, usize::MAX)?;
     Ok(rows.into_iter().map(|((_, part, _), row)| (part, row)).collect())
 }

@@ -89,6 +89,14 @@ pub(super) struct Look {
     pub(super) secrets: Secrets,
 }
 
+/// The end of a container's log.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) text: String,
+    /// Whether it is all of what was there.
+    pub(super) complete: bool,
+}
+
 /// Where questions go that the crate does not ask. There is one host behind a socket, whatever it is called.
 const ROOT: &str = "http://podman/v4.3.1/libpod";
 
@@ -277,17 +285,17 @@ impl Api {
     }
 
     /// The last it wrote to its standard error, without the secrets. What cannot be read, also the second time, is missing.
-    pub(super) async fn tail(&self, id: &str, secrets: &Secrets) -> String {
+    pub(super) async fn tail(&self, id: &str, secrets: &Secrets) -> Tail {
         let mut last = Last::new(secrets);
         for _ in 0..2 {
             last = Last::new(secrets);
             match tokio::time::timeout(QUESTION, self.log(id, &mut last)).await {
-                Ok(Ok(())) => return last.into_text(),
+                Ok(Ok(())) => return Tail { text: last.into_text(), complete: true },
                 Ok(Err(error)) => tracing::warn!(id, %error, "the standard error of an agent could not be read"),
                 Err(_) => tracing::warn!(id, "the standard error of an agent could not be read in time"),
             }
         }
-        last.into_text()
+        Tail { text: last.into_text(), complete: false }
     }
 
     async fn log(&self, id: &str, last: &mut Last<'_>) -> podman_api::Result<()> {

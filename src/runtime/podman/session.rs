@@ -205,8 +205,9 @@ impl Session<'_> {
         // Podman may know that a container is over before what it wrote last is in its log.
         for _ in 0..LATE_LOGS {
             let unfinished = match exit {
-                Exit::Code(1) => tail.is_empty() || (tail.contains(INIT) && !tail.contains(NO_PROGRAM)),
-                Exit::Code(code) => code != 0 && tail.is_empty(),
+                _ if !tail.complete => false,
+                Exit::Code(1) => tail.text.is_empty() || (tail.text.contains(INIT) && !tail.text.contains(NO_PROGRAM)),
+                Exit::Code(code) => code != 0 && tail.text.is_empty(),
                 // Mostly by force, with nothing to say.
                 Exit::Signal(_) | Exit::NotStarted(_) | Exit::Unknown => false,
             };
@@ -216,12 +217,12 @@ impl Session<'_> {
             tokio::time::sleep(LATE_LOG).await;
             tail = api.tail(id, &look.secrets).await;
         }
-        if matches!(exit, Exit::Code(1)) && tail.contains(NO_PROGRAM) {
+        if matches!(exit, Exit::Code(1)) && tail.text.contains(NO_PROGRAM) {
             let reason = format!("its image has no program that runs at {RUNNER}: run `hearth image build`");
             exit = Exit::NotStarted(reason);
         }
         self.remove(id).await;
-        Some((exit, tail))
+        Some((exit, tail.text))
     }
 
     /// Removes what has no processes. What cannot be removed harms nobody and is tried again by the next start.

@@ -35,6 +35,8 @@ const STEPS: &[(&[&str], i32, &str)] = &[
         1,
         "18c2 is not muted for main; `hearth mutes list` shows what is",
     ),
+    (&["mutes", "add", "main", "--name", "-100:\u{e9}", "--note", "- loud"], 0, "created   mute -100:\u{e9} of main"),
+    (&["mutes", "remove", "main", "--name", "-100:\u{e9}"], 0, "removed   mute -100:\u{e9} of main"),
     (&["mutes", "add", "main", "--name", ""], 1, "the name is empty"),
     (&["mutes", "add", "main", "--name", "a\nb"], 1, "the name"),
     (&["mutes", "add", "main", "mg1", "--name", "x"], 2, "cannot be used with"),

@@ -13,6 +13,8 @@ const PIDS: u64 = 32;
 /// Label of the container.
 const LABEL: &str = "hearth.trial";
 const BY: &str = "doctor";
+/// After which time nobody looks at it any more, as Podman reads it.
+const LEFT_AFTER: &str = "10m";
 /// What the container does: each line it prints is one finding.
 const SCRIPT: &str = "cd /trial/shared || exit 1
 test \"$(cat from-host 2>/dev/null)\" = hello && echo sees-host
@@ -94,10 +96,9 @@ impl Engine {
                 "resource_limits": bounds,
             })
         };
-        // What was left behind by whoever died meanwhile. Containers of others that try it now are younger.
-        let left = quoted(&json!({ "label": [format!("{LABEL}={BY}")], "until": ["10m"] }).to_string());
-        let path = format!("/containers/prune?filters={left}");
-        self.ask(&Call { method: "POST", path, body: Body::Nothing }, watch)?;
+        if let Err(error) = self.clear_trials(LEFT_AFTER, watch) {
+            tracing::debug!(%error, "containers of earlier trials are not removed");
+        }
         let bounds = json!({ "memory": { "limit": MEMORY }, "pids": { "limit": PIDS } });
         // Without control groups nothing with bounds starts, and the rest can still be tried.
         match self.run(&spec(bounds), watch) {
@@ -105,6 +106,13 @@ impl Engine {
             Err(Error::Refused { .. }) => self.run(&spec(Value::Null), watch).map(|said| found(&said)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes containers of trials that were begun so long ago and do not run: whoever tried died meanwhile.
+    pub(in crate::runtime::podman) fn clear_trials(&self, older: &str, watch: &dyn Watch) -> Result<(), Error> {
+        let left = json!({ "label": [format!("{LABEL}={BY}")], "until": [older] }).to_string();
+        let path = format!("/containers/prune?filters={}", quoted(&left));
+        self.ask(&Call { method: "POST", path, body: Body::Nothing }, watch).map(drop)
     }
 
     /// Makes a container, waits for its end, and answers with what it printed.

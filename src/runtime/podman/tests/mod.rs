@@ -22,6 +22,7 @@ use crate::runtime::{Runtime, Spec};
 mod adopt;
 mod images;
 mod inside;
+mod left;
 mod life;
 mod trouble;
 
