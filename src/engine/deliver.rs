@@ -14,11 +14,29 @@ use crate::state::{ForeignKey, Write};
 pub(super) fn delivered(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, result: DeliveryResult) -> Result<Applied> {
     let mut effects = Vec::new();
     let Some(outbound) = cx.db.outbound.get(txn, &id)? else { return Ok(Applied::done(effects)) };
-    // One that was never attempted has nothing to be heard of.
-    if matches!(outbound.state, OutState::Attempting { .. } | OutState::Waiting { until: Some(_), .. }) {
+    if counts(&outbound.state, &result) {
         settle(cx, txn, (id, &outbound), result, &mut effects)?;
     }
     Ok(Applied::done(effects))
+}
+
+/// Whether an outcome changes something. While a message waits for its next attempt the last one is over: what came of it
+/// and was not known yet ends the message, and anything else was counted already.
+const fn counts(state: &OutState, result: &DeliveryResult) -> bool {
+    match state {
+        OutState::Attempting { .. } => true,
+        OutState::Waiting { until: Some(_), .. } => {
+            matches!(result, DeliveryResult::Delivered { .. } | DeliveryResult::Rejected(_))
+        }
+        // One that was never attempted has nothing to be heard of.
+        OutState::Waiting { until: None, .. }
+        | OutState::Later(_)
+        | OutState::Delivered { .. }
+        | OutState::Failed { .. }
+        | OutState::Refused { .. }
+        | OutState::Abandoned { .. }
+        | OutState::Carried { .. } => false,
+    }
 }
 
 /// Attempts the first messages of lanes to an address (or a whole channel) that can take them now.
@@ -158,6 +176,7 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::scene::{Scene, place};
     use crate::model::content::RawJson;
     use crate::model::delivery::Author;
     use crate::model::time::Timestamp;
@@ -197,6 +216,38 @@ mod tests {
             decide(policy, &outbound(1, first), DeliveryResult::Rejected("gone".into()), at(0)),
             Next::GiveUp("gone".into())
         );
+    }
+
+    /// Whatever is heard twice of an attempt leaves what it leaves once.
+    #[test]
+    fn an_outcome_that_is_heard_again_changes_nothing() {
+        for result in [
+            DeliveryResult::Retry("502".to_owned()),
+            DeliveryResult::Absent,
+            DeliveryResult::NoAdapter,
+            DeliveryResult::Rejected("gone".to_owned()),
+            DeliveryResult::Delivered { platform_message: None },
+        ] {
+            let scene = Scene::new();
+            scene.done(|cx, txn, after| {
+                let (channel, platform_id) = place("C");
+                let to = Address { channel, platform_id, thread: None };
+                let id = notice::say_to(cx, txn, (to, None), "hello".to_owned(), &mut after.effects)?;
+                let mut rows = Vec::new();
+                for _ in 0..3 {
+                    delivered(cx, txn, id, result.clone())?;
+                    rows.push(cx.db.outbound.require(txn, &id)?);
+                }
+                assert!(rows[0].state != OutState::Attempting { since: cx.now.awake }, "{result:?}");
+                assert!(rows.iter().all(|row| *row == rows[0]), "{result:?}: {rows:#?}");
+                // What is known at last ends it all the same.
+                delivered(cx, txn, id, DeliveryResult::Delivered { platform_message: None })?;
+                let last = cx.db.outbound.require(txn, &id)?;
+                let given_up = matches!(result, DeliveryResult::Rejected(_));
+                assert_eq!(matches!(last.state, OutState::Delivered { .. }), !given_up, "{result:?}");
+                Ok(Ok(Vec::new()))
+            });
+        }
     }
 
     #[test]

@@ -65,6 +65,14 @@ struct Intake {
     effects: Vec<Effect>,
 }
 
+/// What an incarnation did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Claimed,
+    Said,
+    Ended,
+}
+
 impl Intake {
     fn take(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, found: Found) -> Result<()> {
         let Found { record, files } = found;
@@ -82,19 +90,19 @@ impl Intake {
             }
             Record::Claim { seq, incarnation } => {
                 if self.claim(cx, txn, seq, incarnation)? {
-                    self.note_progress(cx, txn, incarnation, true)?;
+                    self.note_progress(cx, txn, incarnation, Step::Claimed)?;
                 }
             }
             Record::End { seq, also, incarnation, failure, gated, answers } => {
                 if self.end(cx, txn, (seq, incarnation), TurnEnd { also, failure, gated, answers })? {
-                    self.note_progress(cx, txn, incarnation, true)?;
+                    self.note_progress(cx, txn, incarnation, Step::Ended)?;
                     self.ended = true;
                 }
             }
             Record::Said(said) => {
                 let accepted = outbox::accept(cx, txn, (self.session, &said), &mut self.effects)?;
                 if accepted != Accepted::Known {
-                    self.note_progress(cx, txn, said.incarnation, false)?;
+                    self.note_progress(cx, txn, said.incarnation, Step::Said)?;
                 }
                 requests::tell_outcome(cx, txn, (self.session, &said), &accepted, &mut self.effects)?;
             }
@@ -158,15 +166,18 @@ impl Intake {
     }
 
     /// The incarnation did something. A file that is found again is nothing that happened.
-    fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, claimed: bool) -> Result<()> {
+    fn note_progress(&self, cx: &Cx<'_>, txn: &mut Write<'_>, number: u32, step: Step) -> Result<()> {
         let key = (self.session, number);
         let before = cx.db.incarnations.require(txn, &key)?;
-        if claimed && !before.claimed {
+        let mut incarnation = before.clone();
+        match step {
+            Step::Claimed => incarnation.begin(cx.now.awake),
+            Step::Said | Step::Ended => incarnation.get_on(cx.now.awake),
+        }
+        incarnation.claimed |= step != Step::Said;
+        if incarnation.claimed && !before.claimed {
             starts::succeeded(cx, txn, self.session)?;
         }
-        let mut incarnation = before.clone();
-        incarnation.progress = cx.now.awake;
-        incarnation.claimed |= claimed;
         if incarnation.phase == Phase::Starting {
             incarnation.phase = Phase::Running;
         }

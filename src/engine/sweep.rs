@@ -64,7 +64,7 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
         }
         incarnation.tool.clone_from(&state.tool);
         if state.progress {
-            incarnation.progress = cx.now.awake;
+            incarnation.get_on(cx.now.awake);
         }
     }
     cx.db.incarnations.put(txn, &key, &incarnation)

@@ -181,6 +181,16 @@ impl Incarnation {
         }
     }
 
+    /// It took a message: what it did before says nothing of that one.
+    pub const fn begin(&mut self, now: Awake) {
+        self.progress = now;
+    }
+
+    /// It got on with what it took. That is later than taking it, even if both are found in the same look.
+    pub fn get_on(&mut self, now: Awake) {
+        self.progress = now.max(self.progress.plus(Millis::new(1)));
+    }
+
     /// How long ago something of it was, awake and in the care of a daemon.
     #[must_use]
     pub fn age(&self, then: Awake, now: Awake) -> Millis {

@@ -66,3 +66,20 @@ fn strangers_wait_in_bounds() {
     step(said(3));
     assert_eq!((pair.house.asked(), pair.house.held()), (1, 1));
 }
+
+/// Sooner than chance makes: whoever says something of a message is not stuck, although that is found together with its
+/// claim; whoever takes a further message and says nothing then is.
+#[test]
+fn what_is_said_at_once_counts() {
+    let mut pair = Pair::new();
+    let mut step = |step| pair.step(step).unwrap();
+    let said = Step::Said(Said { at: (2, 0), who: 0, text: 1, mention: false });
+    for script in [
+        vec![said, Step::Work(0, Work::Ends), Step::Work(0, Work::Says), Step::Pass(41), Step::Pass(41)],
+        vec![Step::Work(0, Work::Ends), said, Step::Work(0, Work::Ends), Step::Pass(41), Step::Pass(41)],
+    ] {
+        script.into_iter().for_each(&mut step);
+    }
+    let of_a = pair.house.messages.iter().filter(|message| message.talk.0 == "a");
+    assert_eq!(of_a.map(|message| message.tries).collect::<Vec<_>>(), [0, 1]);
+}
