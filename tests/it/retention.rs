@@ -1,5 +1,8 @@
 //! What is not kept for ever: what goes when, and what stays because something needs it.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use hearth::channel::event;
 use hearth::engine::retention::needs_sent_files;
 use hearth::model::content::BlobId;
@@ -9,6 +12,7 @@ use hearth::model::mailbox::{KeptFile, Said, Target};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
+use hearth::model::request::Wish;
 use hearth::model::task::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis, Timestamp};
 
@@ -249,6 +253,61 @@ fn what_still_has_to_go_out_keeps_its_files() {
     assert!(world.outside.released.is_empty());
     let state = world.outbound(OutboundId::new(1)).state;
     assert!(matches!(state, hearth::model::delivery::OutState::Waiting { .. }), "{state:?}");
+    world.assert_sound();
+}
+
+/// What is to be changed by a message on its way is there until that has arrived: else the next attempt would be something
+/// else than the last one.
+#[test]
+fn what_is_still_to_be_edited_is_kept() {
+    use hearth::model::address::ForeignId;
+    use hearth::model::delivery::DeliveryAct;
+    let mut world = World::of(ONE);
+    let delivered = || DeliveryResult::Delivered { platform_message: Some(ForeignId::new("a message", "p1").unwrap()) };
+    world.apply("[retention]\nbodies = \"30d\"");
+    world.outside.channel = Box::new(move |_| Some(delivered()));
+    world.inject(&event_in(("net", "C", None), ("m1", "hi", ""), ""));
+    world.settle();
+    let written = world.outside.write(S, vec![claim(2, 1), mid_turn(said(3, 1, Some(2), Target::Reply))]);
+    world.put(written);
+    world.settle();
+    let first = OutboundId::new(1);
+    assert!(matches!(world.outbound(first).state, hearth::model::delivery::OutState::Delivered { .. }));
+    let tried: Rc<RefCell<Vec<DeliveryAct>>> = Rc::default();
+    let heard = Rc::clone(&tried);
+    world.outside.channel = Box::new(move |delivery| {
+        heard.borrow_mut().push(delivery.act.clone());
+        Some(DeliveryResult::NoAdapter)
+    });
+    let edit = Said { wish: Wish::Edit(3), ..said(5, 1, None, Target::Reply) };
+    let written = world.outside.write(S, vec![mid_turn(edit), end(2, 1, vec![])]);
+    world.put(written);
+    world.settle();
+    // It began to wait when what it changes was old already.
+    world
+        .store()
+        .write(|db, txn| {
+            let mut row = db.outbound.require(txn, &OutboundId::new(2))?;
+            row.stored = row.stored.plus(Millis::days(29));
+            db.outbound.put(txn, &OutboundId::new(2), &row)
+        })
+        .unwrap();
+    days(&mut world, 31);
+    for _ in 0..3 {
+        sweep_all(&mut world);
+        world.pass(Millis::minutes(30));
+    }
+    let acts = tried.borrow().clone();
+    assert!(acts.len() > 1 && acts.iter().all(|act| *act == acts[0]), "{acts:?}");
+    assert!(matches!(&acts[0], DeliveryAct::Edit(_)), "{acts:?}");
+    world.outside.channel = Box::new(move |_| Some(delivered()));
+    days(&mut world, 2);
+    sweep_all(&mut world);
+    let state = world.outbound(OutboundId::new(2)).state;
+    assert!(matches!(state, hearth::model::delivery::OutState::Delivered { .. }), "{state:?}");
+    days(&mut world, 2);
+    sweep_all(&mut world);
+    assert!(world.read(|db, txn| db.outbound.get(txn, &first)).is_none(), "it goes when that is over");
     world.assert_sound();
 }
 
