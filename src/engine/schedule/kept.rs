@@ -2,7 +2,7 @@
 //! they are, each with a record that says by which zone it came and until when the slots of then held.
 
 use super::slots::{Passed, Run, Series};
-use super::{fire, put, record, zone_of};
+use super::{fire, put, record, renew, zone_of};
 use crate::engine::{Cx, Result};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task};
@@ -70,18 +70,19 @@ pub(super) fn put_before(
     Ok(true)
 }
 
-/// The clock was set back: what is kept and has come all the same is followed by what comes after now.
+/// The clock was set back: what is kept and has come all the same is followed by what comes after now, also if that was
+/// skipped before.
 pub(super) fn set_back(cx: &Cx<'_>, txn: &mut Write<'_>, (id, next): (TaskId, Timestamp)) -> Result<()> {
     let now = cx.now.wall;
     let most = Timestamp::from_millis(i64::MAX);
     for (key, fire) in cx.db.fires.collect_range(txn, (id, next)..=(id, most), FIRES_MAX)? {
         match fire.outcome {
-            FireOutcome::Queued if key.1 > now => drop(cx.db.fires.delete(txn, &key)?),
+            FireOutcome::Queued | FireOutcome::Skipped { .. } if key.1 > now => drop(cx.db.fires.delete(txn, &key)?),
             FireOutcome::Queued if fire.at > now => cx.db.fires.put(txn, &key, &Fire { at: now, ..fire })?,
             _ => {}
         }
     }
-    Ok(())
+    renew::cut(cx, txn, id)
 }
 
 /// Records that slots are not used. Those of them that were kept have no record of their own any more.

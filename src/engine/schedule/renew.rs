@@ -84,6 +84,13 @@ fn take_back(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, now: Timestamp) -> Re
             _ => drop(used.insert(key.1)),
         }
     }
+    cut(cx, txn, id)?;
+    Ok(used)
+}
+
+/// Ends runs of skipped slots now that reach beyond it: what is still to come, seen from now, is not skipped any more.
+pub(super) fn cut(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
+    let now = cx.now.wall;
     // The run that reaches beyond now need not be the last record before it: slots within it may have been used.
     for (key, fire) in cx.db.fires.collect_last(txn, &id, FIRES_MAX)? {
         let FireOutcome::Skipped { reason, until, .. } = fire.outcome else { continue };
@@ -95,7 +102,7 @@ fn take_back(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, now: Timestamp) -> Re
         let outcome = FireOutcome::Skipped { reason, until: now, count: None };
         cx.db.fires.put(txn, &key, &Fire { outcome, ..fire })?;
     }
-    Ok(used)
+    Ok(())
 }
 
 /// How the next slot of a task is found anew.

@@ -327,8 +327,12 @@ impl Book {
             match fires.get(slot).map(|fire| &fire.outcome) {
                 Some(FireOutcome::Skipped { .. }) => skipped += 1,
                 None => {
-                    let covers = runs.iter().filter(|(first, until)| first <= slot && slot <= until).count();
-                    assert_eq!(covers, 1, "{}", about());
+                    let covers: Vec<&Fire> = runs
+                        .iter()
+                        .filter(|(first, until)| first <= slot && slot <= until)
+                        .map(|(at, _)| &fires[at])
+                        .collect();
+                    assert_eq!(covers.len(), 1, "{}: {covers:?} of {task:?}", about());
                     skipped += 1;
                 }
                 Some(FireOutcome::Queued) => {

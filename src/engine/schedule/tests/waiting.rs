@@ -260,3 +260,33 @@ fn a_clock_that_is_set_back_takes_back_what_was_kept_and_has_not_come() {
     let running = ["2026-01-15T13:00:00Z", "2026-01-15T13:30:00Z"].map(|slot| (at(slot).to_string(), "running"));
     assert_eq!(outcomes, running);
 }
+
+/// What was skipped behind a slot that waits still, and is still to come, seen from now, has no record any more.
+#[test]
+fn a_clock_that_is_set_back_cuts_what_was_skipped_behind_a_slot_that_waits() {
+    let scene = scene();
+    let new = NewTask { overlap: Overlap::Queue, missed: Missed::Skip, ..new(None, Some("0 * * * *")) };
+    add(&scene, new).unwrap();
+    let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
+    sweep(&scene, "2026-01-15T14:00:00Z");
+    sweep(&scene, "2026-01-15T17:30:00Z");
+    done_without_room(&scene, running);
+    set_clock(&scene, "2026-01-15T15:20:00Z");
+    assert_eq!(shown(task(&scene).next), "2026-01-15T14:00:00.000Z");
+    let skipped = |fires: Vec<(String, FireOutcome)>| -> Vec<(String, String)> {
+        let until = |outcome| match outcome {
+            FireOutcome::Skipped { until, .. } => Some(until.to_string()),
+            _ => None,
+        };
+        fires.into_iter().filter_map(|(slot, outcome)| Some((slot, until(outcome)?))).collect()
+    };
+    let one = |slot: &str, until: &str| (at(slot).to_string(), at(until).to_string());
+    assert_eq!(skipped(fires(&scene)), [one("2026-01-15T15:00:00Z", "2026-01-15T15:20:01Z")]);
+    sweep(&scene, "2026-01-15T17:31:00Z");
+    let found = skipped(fires(&scene));
+    for slot in ["2026-01-15T15:00:00Z", "2026-01-15T16:00:00Z", "2026-01-15T17:00:00Z"] {
+        let slot = at(slot).to_string();
+        let covers = found.iter().filter(|(first, until)| *first <= slot && slot <= *until).count();
+        assert_eq!(covers, 1, "{slot}: {found:?}");
+    }
+}
