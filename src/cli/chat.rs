@@ -48,7 +48,7 @@ pub(super) fn chat(paths: &Paths, args: &ChatArgs, json: bool) -> Done {
 }
 
 fn with_daemon(paths: &Paths, talk: impl FnOnce(Client) -> Done) -> Done {
-    let here = || serve::Served::start(paths, (None, None)).map(|served| (None, Some(served)));
+    let here = || serve::Served::start(paths, (None, None), serve::EndedBy::Caller).map(|served| (None, Some(served)));
     let (client, own) = local::daemon_or(paths, |client| (Some(client), None), here)?;
     let connected = client.map_or_else(|| Client::connect(paths), Ok);
     let done = connected.map_err(Failure::from).and_then(talk);

@@ -22,6 +22,16 @@ pub(super) struct Served {
     daemon: Arc<Daemon>,
     serving: Serving,
     tokio: Runtime,
+    signals: Option<Signals>,
+}
+
+/// Who ends a daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndedBy {
+    /// Signals, which are heard from before anybody is answered: whoever finds it there may end it.
+    Signals,
+    /// Whoever started it. Before that, signals end the process as they do.
+    Caller,
 }
 
 #[derive(Debug, Args)]
@@ -57,8 +67,8 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
              add --metrics-open if that is meant"
         )));
     }
-    let served = local::daemon_or(paths, |_| None, || Served::start(paths, (runtime, args.metrics)).map(Some))?;
-    let Some(served) = served else {
+    let start = || Served::start(paths, (runtime, args.metrics), EndedBy::Signals).map(Some);
+    let Some(mut served) = local::daemon_or(paths, |_| None, start)? else {
         let data = paths.data().display();
         return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
     };
@@ -83,6 +93,10 @@ struct Signals {
 }
 
 impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
     async fn heard(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -96,6 +110,7 @@ impl Served {
     pub(super) fn start(
         paths: &Paths,
         (runtime, metrics): (Option<RuntimeKind>, Option<SocketAddr>),
+        ended_by: EndedBy,
     ) -> Result<Self, Error> {
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
         let daemon = Daemon::start(paths, Wish { policy: seams::policy(), runtime, metrics }, tokio.handle())?;
@@ -105,6 +120,7 @@ impl Served {
         let socket = paths.socket();
         let failed = |path: &Path, source| Error::Io { path: path.to_owned(), source };
         let inside = tokio.enter();
+        let signals = (ended_by == EndedBy::Signals).then(Signals::listen).transpose().map_err(Error::Signals)?;
         let listener = server::bind(socket).map_err(|source| failed(socket, source))?;
         let note = paths.socket_note();
         crash::point("socket-note");
@@ -114,11 +130,11 @@ impl Served {
         }
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
-        Ok(Self { daemon, serving, tokio })
+        Ok(Self { daemon, serving, tokio, signals })
     }
 
     /// Lets what is under way end, then stops the daemon.
-    pub(super) fn stop(self) -> Done {
+    pub(super) fn stop(mut self) -> Done {
         let signals = self.signals()?;
         self.stop_hearing(signals)
     }
@@ -147,9 +163,10 @@ impl Served {
         Ok(self.daemon.shut_down()?)
     }
 
-    fn signals(&self) -> std::io::Result<Signals> {
+    /// What is heard already, or from now on.
+    fn signals(&mut self) -> std::io::Result<Signals> {
         let _inside = self.tokio.enter();
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        self.signals.take().map_or_else(Signals::listen, Ok)
     }
 
     /// Says what to do next if nobody can be answered yet.

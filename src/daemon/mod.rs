@@ -124,6 +124,9 @@ pub enum Error {
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
+    /// Signals cannot be heard.
+    #[error("signals cannot be heard: {0}")]
+    Signals(std::io::Error),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Entropy(std::io::Error),

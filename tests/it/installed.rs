@@ -278,3 +278,20 @@ fn the_system_is_told_how_the_daemon_is() {
     wait("STOPPING=1");
     assert_eq!(host.ended().code, Some(0));
 }
+
+/// Whoever finds a daemon may end it: it ends in order from the first moment at which its socket is there.
+#[test]
+fn a_daemon_that_was_just_found_ends_in_order() {
+    let mut host = Host::with_echo();
+    let socket = host.data().join("run/socket");
+    for _ in 0..20 {
+        host.launch();
+        while !socket.exists() {
+            std::thread::yield_now();
+        }
+        kill_process(host.daemon().unwrap().pid(), Signal::TERM).unwrap();
+        let ended = host.ended();
+        assert_eq!((ended.code, ended.signal), (Some(0), None), "{ended:#?}");
+        assert!(!socket.exists());
+    }
+}

@@ -87,12 +87,16 @@ pub(super) fn unused(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, passed):
             newest.push(slot);
         }
     }
-    let mut before = passed.before;
-    while let Some(run) = before
-        && was_used(cx, txn, (id, run.first))?
-    {
-        let next = series.after(run.first).filter(|next| *next <= run.last);
-        before = next.map(|first| Run { first, count: run.count.map(|count| count.saturating_sub(1)), ..run });
+    let mut before = Vec::new();
+    for run in passed.before {
+        let mut left = Some(run);
+        while let Some(run) = left
+            && was_used(cx, txn, (id, run.first))?
+        {
+            let next = series.after(run.first).filter(|next| *next <= run.last);
+            left = next.map(|first| Run { first, count: run.count.map(|count| count.saturating_sub(1)), ..run });
+        }
+        before.extend(left);
     }
     Ok(Passed { newest, before })
 }
@@ -189,7 +193,7 @@ struct Plan {
 }
 
 fn decide(task: &Task, Passed { newest, before }: Passed, now: Timestamp) -> Plan {
-    let mut skipped: Vec<(Run, SkipReason)> = before.map(|run| (run, SkipReason::Missed)).into_iter().collect();
+    let mut skipped: Vec<(Run, SkipReason)> = before.into_iter().map(|run| (run, SkipReason::Missed)).collect();
     let late = newest.last().is_some_and(|last| *last < now.minus(LATE_MAX));
     if task.missed == Missed::Skip && late {
         skipped.extend(newest.into_iter().map(|slot| (Run::one(slot), SkipReason::Missed)));
@@ -270,7 +274,10 @@ pub(super) mod tests {
         ];
         for ((missed, overlap, running, queued, newest, before, now), (run, queue, skipped)) in rows {
             let count = |(a, b): (i64, i64)| Run { first: at(a), last: at(b), count: Some(1) };
-            let passed = Passed { newest: newest.iter().copied().map(at).collect(), before: before.map(count) };
+            let passed = Passed {
+                newest: newest.iter().copied().map(at).collect(),
+                before: before.map(count).into_iter().collect(),
+            };
             let plan = decide(&task(missed, overlap, running, queued), passed, at(now));
             let skipped: Vec<_> = skipped.into_iter().map(|(a, b, why)| (at(a), at(b), why)).collect();
             let found: Vec<_> = plan.skipped.iter().map(|(run, why)| (run.first, run.last, *why)).collect();

@@ -41,7 +41,7 @@ pub(super) fn keep(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, before: &Zone) 
     let passed = series.passed(due, cx.now.wall, fire::newest(&task));
     let Passed { newest, before: missed } = fire::unused(cx, txn, id, (&series, passed))?;
     let Some(next) = newest.first().copied() else { return Ok(()) };
-    if let Some(run) = missed {
+    for run in missed {
         skip(cx, txn, id, (run, SkipReason::Missed), before)?;
     }
     for slot in newest {

@@ -64,11 +64,11 @@ impl Series {
         }
     }
 
-    /// The slots from `first`, which is one, to `now`: the newest ones, and the run of those before them.
+    /// The slots from `first`, which is one, to `now`: the newest ones, and the runs of those before them.
     pub(super) fn passed(&self, first: Timestamp, now: Timestamp, newest: usize) -> Passed {
         let newest = newest.max(1);
         let mut slots = std::collections::VecDeque::from([first]);
-        let mut before: Option<Run> = None;
+        let mut before: Vec<Run> = Vec::new();
         let mut at = first;
         let mut seen = 0_u32;
         while let Some(slot) = self.after(at).filter(|slot| *slot <= now) {
@@ -81,14 +81,31 @@ impl Series {
             if slots.len() > newest
                 && let Some(old) = slots.pop_front()
             {
-                before = Some(Run::and(before, old));
+                self.append(&mut before, old);
             }
         }
         Passed { newest: slots.into(), before }
     }
 
+    /// A slot after those of some runs. What lies between slots that were kept, and behind them, has records of its own.
+    fn append(&self, runs: &mut Vec<Run>, at: Timestamp) {
+        let kept = |slot| matches!(self, Self::Kept { slots, .. } if slots.contains(&slot));
+        match runs.last_mut().filter(|run| !kept(run.last) && !kept(at)) {
+            Some(run) => *run = run.and(at),
+            None => runs.push(Run::one(at)),
+        }
+    }
+
     /// As [`Self::passed`], for so many slots that they are not gone through: looks back from now, further and further.
     fn long(&self, first: Timestamp, now: Timestamp, newest: usize) -> Passed {
+        if let Self::Kept { slots, until, then } = self
+            && let Some(after) = then.after(*until).filter(|after| *after <= now)
+        {
+            let mut passed = then.long(after, now, newest);
+            let kept = slots.iter().filter(|slot| **slot >= first).map(|slot| Run::one(*slot));
+            passed.before.splice(..0, kept);
+            return passed;
+        }
         let mut back = Millis::minutes(1);
         loop {
             let from = now.minus(back).max(first);
@@ -101,7 +118,7 @@ impl Series {
             if slots.len() > newest || from == first {
                 let kept = slots.split_off(slots.len().saturating_sub(newest));
                 let last = slots.last().copied().unwrap_or(first);
-                return Passed { newest: kept, before: Some(Run { first, last, count: None }) };
+                return Passed { newest: kept, before: vec![Run { first, last, count: None }] };
             }
             back = Millis::new(back.get().saturating_mul(2));
         }
@@ -113,8 +130,8 @@ impl Series {
 pub(super) struct Passed {
     /// The newest ones, ascending.
     pub(super) newest: Vec<Timestamp>,
-    /// Those before them.
-    pub(super) before: Option<Run>,
+    /// Those before them, ascending; between two runs there are slots with records of their own.
+    pub(super) before: Vec<Run>,
 }
 
 /// Slots that follow each other.
@@ -134,12 +151,9 @@ impl Run {
         Self { first: at, last: at, count: Some(1) }
     }
 
-    /// A run, and one more slot after it.
-    pub(super) fn and(run: Option<Self>, at: Timestamp) -> Self {
-        match run {
-            None => Self::one(at),
-            Some(run) => Self { last: at, count: run.count.map(|count| count.saturating_add(1)), ..run },
-        }
+    /// This run, and one more slot after it.
+    fn and(self, at: Timestamp) -> Self {
+        Self { last: at, count: self.count.map(|count| count.saturating_add(1)), ..self }
     }
 }
 
@@ -160,10 +174,25 @@ mod tests {
         let series = every(60);
         let first = at("2026-01-01T03:00:00Z");
         let one = series.passed(first, at("2026-01-01T03:59:59Z"), 1);
-        assert_eq!(one, Passed { newest: vec![first], before: None });
+        assert_eq!(one, Passed { newest: vec![first], before: vec![] });
         let passed = series.passed(first, at("2026-01-01T08:30:00Z"), 2);
         assert_eq!(passed.newest, [at("2026-01-01T07:00:00Z"), at("2026-01-01T08:00:00Z")]);
-        assert_eq!(passed.before, Some(Run { first, last: at("2026-01-01T06:00:00Z"), count: Some(4) }));
+        assert_eq!(passed.before, [Run { first, last: at("2026-01-01T06:00:00Z"), count: Some(4) }]);
+    }
+
+    /// Slots that were kept are skipped one by one: those between them and behind them have records already.
+    #[test]
+    fn what_was_kept_is_in_no_run() {
+        let [first, second, until] = [3, 5, 7].map(|hour| at(&format!("2026-01-01T0{hour}:00:00Z")));
+        let kept = |minutes| Series::Kept { slots: vec![first, second], until, then: Box::new(every(minutes)) };
+        let passed = kept(60).passed(first, at("2026-01-01T11:30:00Z"), 1);
+        assert_eq!(passed.newest, [at("2026-01-01T11:00:00Z")]);
+        let rest = Run { first: at("2026-01-01T08:00:00Z"), last: at("2026-01-01T10:00:00Z"), count: Some(3) };
+        assert_eq!(passed.before, [Run::one(first), Run::one(second), rest]);
+        let passed = kept(1).passed(second, at("2026-01-03T00:00:00Z"), 1);
+        assert_eq!(passed.newest, [at("2026-01-03T00:00:00Z")]);
+        let rest = Run { first: at("2026-01-01T07:01:00Z"), last: at("2026-01-02T23:59:00Z"), count: None };
+        assert_eq!(passed.before, [Run::one(second), rest]);
     }
 
     #[test]
@@ -174,7 +203,7 @@ mod tests {
             let passed = series.passed(first, at("2027-01-01T00:00:30Z"), 3);
             let newest = ["2026-12-31T23:58:00Z", "2026-12-31T23:59:00Z", "2027-01-01T00:00:00Z"].map(at);
             assert_eq!(passed.newest, newest);
-            assert_eq!(passed.before, Some(Run { first, last: at("2026-12-31T23:57:00Z"), count: None }));
+            assert_eq!(passed.before, [Run { first, last: at("2026-12-31T23:57:00Z"), count: None }]);
         }
     }
 
@@ -186,7 +215,7 @@ mod tests {
             let passed = every(1).passed(first, now, 1);
             let last = now.minus(Millis::minutes(1));
             assert_eq!(passed.newest, [now]);
-            assert_eq!(passed.before, Some(Run { first, last, count: counted.then_some(later) }));
+            assert_eq!(passed.before, [Run { first, last, count: counted.then_some(later) }]);
         }
     }
 
@@ -194,7 +223,7 @@ mod tests {
     fn what_comes_once_has_one_slot() {
         let series = Series::new(&Recurrence::Once, at("2026-01-01T00:00:00Z"), &Zone::utc());
         let first = at("2026-01-01T00:00:00Z");
-        assert_eq!(series.passed(first, at("2036-01-01T00:00:00Z"), 5), Passed { newest: vec![first], before: None });
+        assert_eq!(series.passed(first, at("2036-01-01T00:00:00Z"), 5), Passed { newest: vec![first], before: vec![] });
         assert_eq!(series.after(first), None);
     }
 }
