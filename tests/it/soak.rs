@@ -260,9 +260,10 @@ fn account(host: &Host, shared: &Shared) {
             *answers.entry(line.to_owned()).or_default() += 1;
         }
     }
-    // More strangers at once than somebody may be asked about: that is told, and is the end of it.
+    // More strangers at once than somebody may be asked about, or more at once than may wait for an agent, where the machine
+    // is slow: that is told, and is the end of it.
     for row in host.rows("dropped") {
-        assert_eq!(row["value"]["reason"], "ApprovalsFull", "{row}");
+        assert!(["ApprovalsFull", "Backlog"].contains(&row["value"]["reason"].as_str().unwrap()), "{row}");
         *answers.entry(row["value"]["platform_message"].as_str().unwrap().to_owned()).or_default() += 1;
     }
     let accepted = shared.accepted.lock().unwrap();
