@@ -19,6 +19,7 @@ use hearth::state::Digest;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::world::chance::cases;
 use crate::world::{ONE, World, event_in};
 
 const AGENT: AgentId = AgentId::new(1);
@@ -342,7 +343,7 @@ fn a_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(cases(96))]
 
     /// Foreign and own writes in any order, with a death after any step of any look: each side's last word on what is its
     /// own stands, and no id is lost.

@@ -19,6 +19,7 @@ use hearth::model::{Input, Millis};
 use proptest::prelude::*;
 
 use crate::routing_sticky::{place, sticky_rows};
+use crate::world::chance::cases;
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 use crate::world::{ONE, World, event, event_in, inbound};
 
@@ -241,7 +242,7 @@ fn real_step(world: &mut World, step: &Step, id: usize) -> Option<bool> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(24))]
 
     /// Each input twice in a row leaves the store that it leaves once: messages, files, results, words of the runtime.
     #[test]

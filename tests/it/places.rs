@@ -7,6 +7,7 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::message::MessageState;
 use proptest::prelude::*;
 
+use crate::world::chance::cases;
 use crate::world::outside::{claim, end};
 use crate::world::{World, event_in};
 
@@ -76,7 +77,7 @@ fn turn(world: &mut World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(16))]
 
     /// A session that starts waited longest of those whose agents had a place left; nobody waits while there is room; and
     /// whoever waits is served after as many turns as there were messages, however much is said meanwhile.

@@ -1,36 +1,19 @@
-//! The simulator of `tests/sim`, for a few days: every run that it ever found something with, some more, and one that
-//! nobody has tried yet where `HEARTH_SIMULATE` names a seed.
+//! The simulator of `tests/sim`, for a few days: every run that it ever found something with, and some more. Days that
+//! nobody has tried yet are for the simulator itself.
 
 use crate::days::attempt::{Failure, attempt};
 use crate::days::plan::Plan;
-
-/// Days of a new seed: an unoptimised build does them in about twenty seconds.
-const NEW_DAYS: u64 = 15;
 
 const SEEDS: &str = include_str!("../sim/seeds.txt");
 
 #[test]
 fn every_kept_run_is_accounted_for() {
     for line in SEEDS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-        is_accounted_for(&Plan::parse(line).unwrap_or_else(|error| panic!("{error}: {line}")));
-    }
-}
-
-/// `.ci/run` takes the commit for the seed, so that every change brings other days with it.
-#[test]
-fn days_of_a_new_seed_are_accounted_for() {
-    let Ok(seed) = std::env::var("HEARTH_SIMULATE") else {
-        eprintln!("skipped: HEARTH_SIMULATE names no seed");
-        return;
-    };
-    let seed = seed.parse().expect("HEARTH_SIMULATE is a number");
-    is_accounted_for(&Plan::new(seed, NEW_DAYS));
-}
-
-fn is_accounted_for(plan: &Plan) {
-    if let Err(failure) = attempt(plan) {
-        let Failure { step, what, place, trail } = failure;
-        panic!("{plan}, step {step}: {what} {place:?}\nafter\n{trail}");
+        let plan = Plan::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        if let Err(failure) = attempt(&plan) {
+            let Failure { step, what, place, trail } = failure;
+            panic!("{plan}, step {step}: {what} {place:?}\nafter\n{trail}");
+        }
     }
 }
 

@@ -32,6 +32,7 @@ use proptest::prelude::*;
 use self::ground::{CHATS, PEOPLE, Place, Said, TEXTS, THREADS, Talk, agent, configuration, talks};
 use self::reference::{ASKED_MAX, Fate, HELD_MAX, House, Refusal, State, Word};
 use crate::routing_threads::with_threads;
+use crate::world::chance::cases;
 use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
 use crate::world::{World, channel, event_in};
 
@@ -111,8 +112,6 @@ struct Pair {
     sent: Vec<String>,
     /// The newest card of each matter, and where it was shown.
     cards: Rc<RefCell<BTreeMap<Matter, (Address, Card)>>>,
-    /// How often somebody said something at once.
-    words: u64,
 }
 
 impl Pair {
@@ -130,7 +129,7 @@ impl Pair {
         world.configure(vec![channel("net", ChannelKind::Telegram)]).unwrap();
         world.apply(&configuration());
         world.settle();
-        Self { house: House::new(), world, sent: Vec::new(), cards, words: 0 }
+        Self { house: House::new(), world, sent: Vec::new(), cards }
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
@@ -264,13 +263,13 @@ impl Pair {
                 self.house.claim(at);
                 claim(seq, number)
             }
-            Some(at) => self.go_on(at, (seq, number), work),
+            Some(at) => self.go_on(at, (session, seq, number), work),
         };
         let input = self.world.outside.write(session, vec![found]);
         self.world.put(input);
     }
 
-    fn go_on(&mut self, at: usize, (seq, number): (u64, u32), work: Work) -> Found {
+    fn go_on(&mut self, at: usize, (session, seq, number): (SessionId, u64, u32), work: Work) -> Found {
         let beside = if matches!(work, Work::EndsAll | Work::LaterAll) { self.house.beside(at) } else { vec![] };
         let also: Vec<u64> = beside.iter().map(|at| self.place(*at).1).collect();
         let those = [vec![at], beside].concat();
@@ -293,8 +292,8 @@ impl Pair {
             }
             Work::Says => {
                 self.house.get_on(at);
-                self.words += 2;
-                mid_turn(said(1_001 + self.words, number, Some(seq), Target::Reply))
+                let words = self.world.session(session).next_agent_number();
+                mid_turn(said(words, number, Some(seq), Target::Reply))
             }
         }
     }
@@ -431,7 +430,7 @@ fn heard(report: &RouteReport) -> BTreeMap<&'static str, Word> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     /// Whatever happens, the engine does what the reference does.
     #[test]

@@ -13,6 +13,7 @@ use hearth::model::request::{NewQuestion, Request, Wish};
 use hearth::model::{Address, ChannelName, ForeignId, Input, Millis, UserId};
 use proptest::prelude::*;
 
+use crate::world::chance::cases;
 use crate::world::outside::{claim, mid_turn, said};
 use crate::world::{World, event_in};
 
@@ -252,7 +253,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     /// Whatever is asked and answered, it comes to what the reference says.
     #[test]

@@ -13,6 +13,7 @@ use hearth::model::{Input, Millis, Timestamp};
 use proptest::prelude::*;
 
 use crate::world::World;
+use crate::world::chance::cases;
 use crate::world::outside::{claim, end, failed};
 
 const MINUTE: i64 = 60_000;
@@ -312,7 +313,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(64))]
 
     /// Every time of a series is used, skipped or waits, as the reference says.
     #[test]

@@ -18,6 +18,7 @@ use hearth::state::check::check_in_parts;
 use proptest::prelude::*;
 
 use crate::world::World;
+use crate::world::chance::cases;
 
 pub(super) fn sight(path: &str) -> WorkspaceSight {
     WorkspaceSight { path: path.as_bytes().to_vec(), witness: None, project: None, also_at: Vec::new() }
@@ -427,7 +428,7 @@ fn said(row: &SessionRecord) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn sessions_are_what_was_done_with_them(acts in proptest::collection::vec(an_act(), 1..40)) {

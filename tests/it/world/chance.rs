@@ -2,12 +2,22 @@
 
 use std::ops::RangeInclusive;
 
+use proptest::prelude::ProptestConfig;
+
 /// The seeds of a run: those of `HEARTH_SEED`, which is `3` or `1-12`, else `default`.
 pub(crate) fn seeds(default: &str) -> RangeInclusive<u64> {
     #[expect(clippy::disallowed_methods, reason = "a test is told its seeds by the environment")]
     let seeds = std::env::var("HEARTH_SEED").unwrap_or_else(|_| default.to_owned());
     let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
     first.parse().unwrap()..=last.parse().unwrap()
+}
+
+/// How many cases a law is held to that is about the whole engine: as many as `PROPTEST_CASES` says, else so many.
+pub(crate) fn cases(ordinary: u32) -> ProptestConfig {
+    #[expect(clippy::disallowed_methods, reason = "a test is told its cases by the environment")]
+    let told = std::env::var_os("PROPTEST_CASES").is_some();
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if told { config } else { ProptestConfig { cases: ordinary, ..config } }
 }
 
 /// A stream of such numbers (splitmix64).

@@ -15,20 +15,6 @@ use super::{Faults, Sim};
 /// lapses.
 const ROUNDS: usize = 1_500;
 
-/// What has to have happened in a life of so many steps, at least once.
-const TRIED: [(&str, u64); 11] = [
-    ("events compared", 8_000),
-    ("mailboxes compared", 8_000),
-    ("news of the runtime compared", 8_000),
-    ("newer stores refused", 8_000),
-    ("messages of borrowed names", 8_000),
-    ("sent again by the same id", 8_000),
-    ("shown again and marked", 8_000),
-    ("refused for want of room", 8_000),
-    ("collected without room", 8_000),
-    ("delivered without room", 8_000),
-    ("decided without room", 10_000),
-];
 /// Inputs that a time with hardly a page may leave without an answer; each of them comes again later.
 const WITHOUT_ROOM: u64 = 100;
 
@@ -107,7 +93,7 @@ impl Sim {
         self.account_for_answers();
         self.account_for_repetitions();
         self.account_for_events();
-        self.much_was_tried();
+        self.room_was_seldom_short();
         let (ran, skipped) = self.book.account(&self.world);
         self.happened.insert("slots that ran", u64::try_from(ran).unwrap());
         self.happened.insert("slots skipped", u64::try_from(skipped).unwrap());
@@ -133,13 +119,8 @@ impl Sim {
         }
     }
 
-    /// What is checked only when it happens did happen, in a life that is long enough and of which nothing was left out.
-    fn much_was_tried(&self) {
-        let whole = self.plan.without.is_empty() && self.plan.idle.is_empty();
-        for (what, steps) in TRIED {
-            let happened = self.happened.get(what).copied().unwrap_or_default();
-            assert!(!whole || self.step < steps || happened > 0, "in {} steps: no {what}", self.step);
-        }
+    /// Times with hardly a page leave few inputs without an answer.
+    fn room_was_seldom_short(&self) {
         let [lost, times] = ["inputs without room", "times with some pages"]
             .map(|what| self.happened.get(what).copied().unwrap_or_default());
         assert!(lost <= WITHOUT_ROOM * times, "{lost} inputs found no room in {times} such times");

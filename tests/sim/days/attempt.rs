@@ -23,7 +23,8 @@ pub(crate) struct Failure {
 
 /// A run that did not.
 pub(crate) struct Told {
-    steps: u64,
+    /// What was done, one after the other.
+    pub(crate) steps: u64,
     inputs: u64,
     days: i64,
     /// How often everything happened.

@@ -1,0 +1,55 @@
+//! What all runs of a command came to: what is checked only when it happens has to have happened.
+
+use std::collections::BTreeMap;
+
+use crate::days::attempt::Told;
+use crate::days::plan::Plan;
+
+/// What has to have happened in so many steps, at least once. Chance makes the rarest of them about six times in ten
+/// thousand.
+const TRIED: [&str; 11] = [
+    "events compared",
+    "mailboxes compared",
+    "news of the runtime compared",
+    "newer stores refused",
+    "messages of borrowed names",
+    "sent again by the same id",
+    "shown again and marked",
+    "refused for want of room",
+    "collected without room",
+    "delivered without room",
+    "decided without room",
+];
+const STEPS: u64 = 40_000;
+
+/// Runs together.
+#[derive(Default)]
+pub(crate) struct Tried {
+    /// Steps of runs of which nothing was left out.
+    steps: u64,
+    happened: BTreeMap<&'static str, u64>,
+}
+
+impl Tried {
+    pub(crate) fn add(&mut self, plan: &Plan, told: &Told) {
+        if plan.without.is_empty() && plan.idle.is_empty() {
+            self.steps += told.steps;
+        }
+        for (what, count) in &told.happened {
+            *self.happened.entry(what).or_default() += count;
+        }
+    }
+
+    /// What should have happened in so many steps and never did.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let never = |what: &&str| self.happened.get(what).copied().unwrap_or_default() == 0;
+        if self.steps < STEPS { Vec::new() } else { TRIED.into_iter().filter(never).collect() }
+    }
+}
+
+impl std::fmt::Display for Tried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words: Vec<String> = self.happened.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        f.write_str(&words.join(", "))
+    }
+}
