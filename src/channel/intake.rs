@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use crate::model::address::{ForeignId, UserId};
 use crate::model::content::BlobId;
-use crate::model::delivery::DeliveryResult;
+use crate::model::delivery::{Attempt, DeliveryResult};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::RouteReport;
@@ -48,8 +48,9 @@ pub trait Intake: Send + Sync {
     /// inner error says why this file can never be had; [`NotTaken::Later`] that there is no room now.
     fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>>;
 
-    /// What became of a delivery; once per delivery.
-    fn outcome(&self, delivery: OutboundId, result: DeliveryResult);
+    /// What became of an attempt; once for each, or once for the newest of those that are one (see
+    /// [`deliver`](super::Channel::deliver)).
+    fn outcome(&self, delivery: OutboundId, attempt: Attempt, result: DeliveryResult);
 
     /// Where somebody is reached directly, or why not.
     fn direct_opened(&self, user: UserId, chat: Result<ForeignId, String>);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::address::{Address, UserId};
-use crate::model::delivery::{Delivery, DeliveryResult};
+use crate::model::delivery::{Attempt, Delivery, DeliveryResult};
 use crate::model::effect::Settled;
 use crate::model::id::{OutboundId, SessionId};
 
@@ -18,7 +18,7 @@ pub mod terminal;
 pub mod webhook;
 
 /// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
-pub type Outcomes = Arc<dyn Fn(OutboundId, DeliveryResult) + Send + Sync>;
+pub type Outcomes = Arc<dyn Fn(OutboundId, Attempt, DeliveryResult) + Send + Sync>;
 
 /// A network on which agents talk to people: the contract of adapters.
 ///
@@ -44,8 +44,8 @@ pub trait Channel: Send + Sync {
     /// The outcome says what is known and not more: [`Retry`](DeliveryResult::Retry) only if nothing went out,
     /// [`Uncertain`](DeliveryResult::Uncertain) if it may have. What happens then is declared as `on_uncertain`: with
     /// `SendAgain` the id of the delivery is a key by which the platform knows a repetition; with `SendAgainMarked` it comes
-    /// with `repeated`, and people have to see that. One delivery is never attempted twice at the same time, and those of one
-    /// address come one after the other.
+    /// with `repeated`, and people have to see that. Those of one address come one after the other. A delivery that is asked
+    /// for again while it is under way is not made twice: its outcome is that of the newest attempt.
     ///
     /// * `Say`: the text in as many parts as the platform needs, files with the first; one that cannot be sent is told of, and
     ///   takes neither the text nor the others with it. The id reported is that of the first part.

@@ -74,14 +74,14 @@ impl Seat {
 
 impl State {
     /// Takes out what was given to terminals of a chat, if none is left there.
-    fn abandoned(&mut self, chat: &ForeignId) -> Vec<OutboundId> {
+    fn abandoned(&mut self, chat: &ForeignId) -> Vec<Delivery> {
         if self.attached.values().any(|seat| seat.hears(chat)) {
             return Vec::new();
         }
-        let here = |delivery: &&Delivery| delivery.to.platform_id == *chat;
-        let ids: Vec<OutboundId> = self.unconfirmed.values().filter(here).map(|delivery| delivery.id).collect();
-        self.unconfirmed.retain(|id, _| !ids.contains(id));
-        ids
+        self.unconfirmed
+            .extract_if(.., |_, delivery| delivery.to.platform_id == *chat)
+            .map(|(_, delivery)| delivery)
+            .collect()
     }
 }
 
@@ -145,10 +145,10 @@ impl Terminals {
         if let Some(seat) = state.attached.get_mut(&attachment) {
             seat.given.remove(&id);
         }
-        let first = state.unconfirmed.remove(&id).is_some();
+        let first = state.unconfirmed.remove(&id);
         drop(state);
-        if first {
-            (self.outcomes)(id, DeliveryResult::Delivered { platform_message: None });
+        if let Some(delivery) = first {
+            (self.outcomes)(id, delivery.attempt, DeliveryResult::Delivered { platform_message: None });
         }
     }
 
@@ -158,9 +158,9 @@ impl Terminals {
         self.lock().attached.len()
     }
 
-    fn absent(&self, ids: Vec<OutboundId>) {
-        for id in ids {
-            (self.outcomes)(id, DeliveryResult::Absent);
+    fn absent(&self, deliveries: Vec<Delivery>) {
+        for delivery in deliveries {
+            (self.outcomes)(delivery.id, delivery.attempt, DeliveryResult::Absent);
         }
     }
 
@@ -201,11 +201,14 @@ pub fn as_channel(terminals: &Arc<Terminals>) -> Arc<dyn Channel> {
 mod tests {
     use super::*;
     use crate::model::content::RawJson;
+    use crate::model::delivery::Attempt;
+    use crate::model::time::Awake;
     use tokio::sync::mpsc::{Receiver, channel};
 
     fn delivery(id: u64) -> Delivery {
         Delivery {
             id: OutboundId::new(id),
+            attempt: Attempt { number: 1, since: Awake::new(1, 0) },
             to: address(&Folder::new("main").unwrap()).unwrap(),
             act: crate::model::delivery::DeliveryAct::Say,
             repeated: false,
@@ -228,7 +231,8 @@ mod tests {
     fn terminals() -> (Terminals, Heard, ForeignId) {
         let heard = Heard::default();
         let record = Arc::clone(&heard);
-        let terminals = Terminals::new(Arc::new(move |id, result| record.lock().unwrap().push((id.number(), result))));
+        let terminals =
+            Terminals::new(Arc::new(move |id, _, result| record.lock().unwrap().push((id.number(), result))));
         (terminals, heard, delivery(1).to.platform_id)
     }
 

@@ -14,7 +14,7 @@ use crate::crash;
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::content::BlobId;
-use crate::model::delivery::DeliveryResult;
+use crate::model::delivery::{Attempt, DeliveryResult};
 use crate::model::id::OutboundId;
 use crate::model::input::{InboundEvent, Input, Press};
 use crate::model::message::Reason;
@@ -128,11 +128,11 @@ impl Intake for Door {
         })
     }
 
-    fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
+    fn outcome(&self, delivery: OutboundId, attempt: Attempt, result: DeliveryResult) {
         crash::point("delivered");
         self.typing.sent(delivery, &result);
         self.metrics.delivered(&self.channel, &result);
-        self.inbox.push(Item::of(Input::Delivered(delivery, result)));
+        self.inbox.push(Item::of(Input::Delivered(delivery, attempt, result)));
     }
 
     fn direct_opened(&self, user: UserId, chat: Result<ForeignId, String>) {

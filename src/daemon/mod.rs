@@ -420,10 +420,10 @@ impl Daemon {
 /// Terminals that say what became of deliveries.
 fn attended(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Arc<Terminals> {
     let (inbox, metrics, name) = (Arc::clone(inbox), Arc::clone(metrics), name.clone());
-    Arc::new(Terminals::new(Arc::new(move |id, result| {
+    Arc::new(Terminals::new(Arc::new(move |id, attempt, result| {
         crash::point("delivered");
         metrics.delivered(&name, &result);
-        inbox.push(Item::of(Input::Delivered(id, result)));
+        inbox.push(Item::of(Input::Delivered(id, attempt, result)));
     })))
 }
 

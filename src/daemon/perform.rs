@@ -63,7 +63,10 @@ impl World {
                     self.typing.sending(&delivery);
                     channel.deliver(*delivery);
                 }
-                None => self.inbox.push(Item::of(Input::Delivered(delivery.id, DeliveryResult::NoAdapter))),
+                None => {
+                    let nobody = Input::Delivered(delivery.id, delivery.attempt, DeliveryResult::NoAdapter);
+                    self.inbox.push(Item::of(nobody));
+                }
             },
             Effect::Settled(settled) => {
                 self.typing.settled(settled.message, self.engine.store());

@@ -170,8 +170,8 @@ fn resolve(cx: &Cx<'_>, txn: &Write<'_>, outbound: &Outbound) -> Result<std::res
 }
 
 fn delivery(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: Outbound) -> Result<Option<Delivery>> {
-    let act = resolve(cx, txn, &outbound)?;
-    let (Ok(act), Some(to)) = (act, outbound.to) else { return Ok(None) };
+    let (act, attempt) = (resolve(cx, txn, &outbound)?, outbound.attempt());
+    let (Ok(act), Some(attempt), Some(to)) = (act, attempt, outbound.to) else { return Ok(None) };
     let can = channels::capabilities(cx, txn, &to.channel)?;
     let marks = can.is_some_and(|can| can.on_uncertain == OnUncertain::SendAgainMarked);
     let speaker = match outbound.author {
@@ -183,6 +183,7 @@ fn delivery(cx: &Cx<'_>, txn: &Write<'_>, id: OutboundId, outbound: Outbound) ->
     };
     Ok(Some(Delivery {
         id,
+        attempt,
         to,
         act,
         repeated: marks && outbound.uncertain > 0,
@@ -224,7 +225,7 @@ mod tests {
                 let mut say = |text: &str| notice::say_to(cx, txn, (to.clone(), None), text.into(), &mut after.effects);
                 let ids = [say("first")?, say("second")?];
                 for result in heard {
-                    deliver::delivered(cx, txn, ids[0], result)?;
+                    deliver::tests::heard(cx, txn, ids[0], result)?;
                 }
                 let withdrawn = withdraw(cx, txn, ids[which], &mut after.effects)?;
                 assert_eq!(withdrawn, done, "case {number}");
@@ -255,7 +256,7 @@ mod tests {
                 let to = Address { channel, platform_id, thread: None };
                 let ours = notice::say_to(cx, txn, (to, None), "first".to_owned(), &mut after.effects)?;
                 if let Some(result) = heard {
-                    deliver::delivered(cx, txn, ours, result)?;
+                    deliver::tests::heard(cx, txn, ours, result)?;
                 }
                 let first = cx.db.outbound.require(txn, &ours)?;
                 let (session, wire_id) = (crate::model::id::SessionId::new(1), "w".to_owned());

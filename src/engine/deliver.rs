@@ -2,7 +2,7 @@
 
 use super::{Applied, Cx, Result, attempt, journal, notice};
 use crate::model::address::{Address, ChannelName};
-use crate::model::delivery::{Act, DeliveryResult, OutState, Outbound};
+use crate::model::delivery::{Act, Attempt, DeliveryResult, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::journal::{Event, JournalEntry};
@@ -10,21 +10,29 @@ use crate::model::policy::Policy;
 use crate::model::time::{Awake, Millis, Moment};
 use crate::state::{ForeignKey, Write};
 
-/// Takes in the outcome of an attempt. Outcomes of attempts that are over already change nothing.
-pub(super) fn delivered(cx: &Cx<'_>, txn: &mut Write<'_>, id: OutboundId, result: DeliveryResult) -> Result<Applied> {
+/// Takes in the outcome of an attempt. Of one that is over already only counts what ends the message.
+pub(super) fn delivered(
+    cx: &Cx<'_>,
+    txn: &mut Write<'_>,
+    (id, attempt): (OutboundId, Attempt),
+    result: DeliveryResult,
+) -> Result<Applied> {
     let mut effects = Vec::new();
     let Some(outbound) = cx.db.outbound.get(txn, &id)? else { return Ok(Applied::done(effects)) };
-    if counts(&outbound.state, &result) {
+    if counts(&outbound, attempt, &result) {
         settle(cx, txn, (id, &outbound), result, &mut effects)?;
     }
     Ok(Applied::done(effects))
 }
 
 /// Whether an outcome changes something. While a message waits for its next attempt the last one is over: what came of it
-/// and was not known yet ends the message, and anything else was counted already.
-const fn counts(state: &OutState, result: &DeliveryResult) -> bool {
-    match state {
-        OutState::Attempting { .. } => true,
+/// and was not known yet ends the message, and anything else was counted already. While the next one is under way nothing
+/// counts of an earlier one but that it arrived: a refusal of that one does not keep this one from arriving.
+fn counts(outbound: &Outbound, attempt: Attempt, result: &DeliveryResult) -> bool {
+    match outbound.state {
+        OutState::Attempting { .. } => {
+            outbound.attempt() == Some(attempt) || matches!(result, DeliveryResult::Delivered { .. })
+        }
         OutState::Waiting { until: Some(_), .. } => {
             matches!(result, DeliveryResult::Delivered { .. } | DeliveryResult::Rejected(_))
         }
@@ -174,7 +182,7 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::engine::scene::{Scene, place};
     use crate::model::content::RawJson;
@@ -218,33 +226,73 @@ mod tests {
         );
     }
 
-    /// Whatever is heard twice of an attempt leaves what it leaves once.
-    #[test]
-    fn an_outcome_that_is_heard_again_changes_nothing() {
-        for result in [
+    /// Takes in what became of the newest attempt.
+    pub(in crate::engine) fn heard(
+        cx: &Cx<'_>,
+        txn: &mut Write<'_>,
+        id: OutboundId,
+        result: DeliveryResult,
+    ) -> Result<Applied> {
+        let attempt = cx.db.outbound.require(txn, &id)?.attempt();
+        delivered(cx, txn, (id, attempt.expect("one is under way")), result)
+    }
+
+    fn results() -> [DeliveryResult; 6] {
+        [
             DeliveryResult::Retry("502".to_owned()),
+            DeliveryResult::Uncertain("cut off".to_owned()),
             DeliveryResult::Absent,
             DeliveryResult::NoAdapter,
             DeliveryResult::Rejected("gone".to_owned()),
             DeliveryResult::Delivered { platform_message: None },
-        ] {
-            let scene = Scene::new();
-            scene.done(|cx, txn, after| {
-                let (channel, platform_id) = place("C");
-                let to = Address { channel, platform_id, thread: None };
-                let id = notice::say_to(cx, txn, (to, None), "hello".to_owned(), &mut after.effects)?;
+        ]
+    }
+
+    fn said(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<(OutboundId, Attempt)> {
+        let (channel, platform_id) = place("C");
+        let to = Address { channel, platform_id, thread: None };
+        let id = notice::say_to(cx, txn, (to, None), "hello".to_owned(), &mut Vec::new())?;
+        Ok((id, cx.db.outbound.require(txn, &id)?.attempt().expect("it is attempted at once")))
+    }
+
+    /// Whatever is heard twice of an attempt leaves what it leaves once.
+    #[test]
+    fn an_outcome_that_is_heard_again_changes_nothing() {
+        for result in results() {
+            Scene::new().done(|cx, txn, _| {
+                let (id, first) = said(cx, txn)?;
                 let mut rows = Vec::new();
                 for _ in 0..3 {
-                    delivered(cx, txn, id, result.clone())?;
+                    delivered(cx, txn, (id, first), result.clone())?;
                     rows.push(cx.db.outbound.require(txn, &id)?);
                 }
-                assert!(rows[0].state != OutState::Attempting { since: cx.now.awake }, "{result:?}");
+                assert!(rows[0].attempt() != Some(first), "{result:?}");
                 assert!(rows.iter().all(|row| *row == rows[0]), "{result:?}: {rows:#?}");
                 // What is known at last ends it all the same.
-                delivered(cx, txn, id, DeliveryResult::Delivered { platform_message: None })?;
+                delivered(cx, txn, (id, first), DeliveryResult::Delivered { platform_message: None })?;
                 let last = cx.db.outbound.require(txn, &id)?;
                 let given_up = matches!(result, DeliveryResult::Rejected(_));
                 assert_eq!(matches!(last.state, OutState::Delivered { .. }), !given_up, "{result:?}");
+                Ok(Ok(Vec::new()))
+            });
+        }
+    }
+
+    /// While the next attempt is under way, of the last one counts only that it arrived.
+    #[test]
+    fn an_outcome_of_an_earlier_attempt_says_nothing_of_this_one() {
+        for result in results() {
+            Scene::new().done(|cx, txn, _| {
+                let (id, first) = said(cx, txn)?;
+                delivered(cx, txn, (id, first), DeliveryResult::Uncertain("cut off".to_owned()))?;
+                let second = cx.db.outbound.require(txn, &id)?;
+                assert_eq!(second.attempt().map(|attempt| attempt.number), Some(2));
+                delivered(cx, txn, (id, first), result.clone())?;
+                let after = cx.db.outbound.require(txn, &id)?;
+                match result {
+                    DeliveryResult::Delivered { .. } => assert!(matches!(after.state, OutState::Delivered { .. })),
+                    _ => assert_eq!(after, second, "{result:?}"),
+                }
                 Ok(Ok(Vec::new()))
             });
         }

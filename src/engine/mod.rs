@@ -174,7 +174,7 @@ pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied>
         Input::Collected(collection) => ingest::ingest(cx, txn, collection.clone()),
         Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event.clone()),
         Input::Built(agent, packages, built) => requests::built(cx, txn, (*agent, packages, built)).map(Applied::done),
-        Input::Delivered(id, result) => deliver::delivered(cx, txn, *id, result.clone()),
+        Input::Delivered(id, attempt, result) => deliver::delivered(cx, txn, (*id, *attempt), result.clone()),
         Input::Reachable(channel, address) => deliver::reachable(cx, txn, channel, address.as_ref()),
         Input::Pressed(press) => approvals::pressed(cx, txn, press),
         Input::Decide(matter, value) => approvals::decide(cx, txn, *matter, value),

@@ -129,6 +129,17 @@ pub struct Outbound {
     pub stored: Timestamp,
 }
 
+impl Outbound {
+    /// The attempt that is under way.
+    #[must_use]
+    pub const fn attempt(&self) -> Option<Attempt> {
+        match self.state {
+            OutState::Attempting { since } => Some(Attempt { number: self.attempts, since }),
+            _ => None,
+        }
+    }
+}
+
 /// What a channel is asked to do, with the platform's ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryAct {
@@ -142,11 +153,22 @@ pub enum DeliveryAct {
     React(ForeignId),
 }
 
+/// Which attempt of a message: what is heard of an earlier one says nothing of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Which one, from 1 on. One that was taken back has the same number as the next one.
+    pub number: u32,
+    /// When it was begun.
+    pub since: Awake,
+}
+
 /// What a channel is asked to deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Id; an idempotency key where the channel takes one.
     pub id: OutboundId,
+    /// For which attempt that is asked; its outcome names it.
+    pub attempt: Attempt,
     /// Where it goes.
     pub to: Address,
     /// What to do.

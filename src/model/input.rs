@@ -4,7 +4,7 @@ use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::card::{Button, Matter};
 use super::configure::Configure;
 use super::content::{Attachment, Content};
-use super::delivery::DeliveryResult;
+use super::delivery::{Attempt, DeliveryResult};
 use super::entity::Packages;
 use super::group::GroupInput;
 use super::id::{AgentId, OutboundId, SessionId};
@@ -28,8 +28,8 @@ pub enum Input {
     Runtime(RuntimeEvent),
     /// The image of an agent was built with these packages, or could not be.
     Built(AgentId, Packages, Result<(), String>),
-    /// A channel says what became of a delivery.
-    Delivered(OutboundId, DeliveryResult),
+    /// A channel says what became of an attempt to deliver.
+    Delivered(OutboundId, Attempt, DeliveryResult),
     /// Somebody is there to take what waits for an address, or a whole channel came up.
     Reachable(ChannelName, Option<Address>),
     /// Somebody pressed a button.

@@ -88,17 +88,17 @@ fn lanes_are_in_order_and_in_parallel() {
     };
     assert_eq!(asked(&world), [1, 3]);
     world.lose_effects();
-    world.put(Input::Delivered(OutboundId::new(3), ok()));
+    world.heard_of(OutboundId::new(3), ok());
     assert_eq!(asked(&world), [5]);
-    world.put(Input::Delivered(OutboundId::new(1), ok()));
-    world.put(Input::Delivered(OutboundId::new(2), ok()));
+    world.heard_of(OutboundId::new(1), ok());
+    world.heard_of(OutboundId::new(2), ok());
     assert_eq!(asked(&world), [5, 2, 4]);
     // What is heard of a message that nobody tried is nothing.
-    world.put(Input::Delivered(OutboundId::new(4), ok()));
+    world.heard_of(OutboundId::new(4), ok());
     assert!(matches!(state(&world, 4), OutState::Delivered { .. }));
     let before = world.text();
-    world.put(Input::Delivered(OutboundId::new(4), DeliveryResult::Retry("late".into())));
-    world.put(Input::Delivered(OutboundId::new(99), ok()));
+    world.heard_of(OutboundId::new(4), DeliveryResult::Retry("late".into()));
+    world.heard_of(OutboundId::new(99), ok());
     assert_eq!(world.text(), before);
 }
 
@@ -109,7 +109,7 @@ fn a_message_behind_another_cannot_be_settled() {
         say_to(&mut world, number, Target::Reply);
     }
     let before = world.text();
-    world.put(Input::Delivered(OutboundId::new(2), ok()));
+    world.heard_of(OutboundId::new(2), ok());
     assert_eq!(world.text(), before);
 }
 
@@ -296,7 +296,7 @@ fn deliver_after() {
     world.assert_sound();
     for id in [2, 1, 3] {
         assert!(matches!(state(&world, id), OutState::Attempting { .. }), "{id}");
-        world.put(Input::Delivered(OutboundId::new(id), ok()));
+        world.heard_of(OutboundId::new(id), ok());
         world.assert_sound();
     }
     assert!(world.read(|db, txn| Ok(db.lane_heads.is_empty(txn)? && db.lanes.is_empty(txn)?)));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::configure::{Change, Configure};
-use hearth::model::delivery::DeliveryResult;
+use hearth::model::delivery::{Attempt, DeliveryResult};
 use hearth::model::effect::Effect;
 use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::{AgentId, ChatId, OutboundId, SessionId, TaskId};
@@ -15,7 +15,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, Reply};
 use hearth::model::session::{ChatSession, Session};
 use hearth::model::task::{Missed, NewTask, Overlap, TaskChange, TaskCommand, TaskHome, TaskOrigin};
-use hearth::model::{Input, Millis};
+use hearth::model::{Awake, Input, Millis};
 use proptest::prelude::*;
 
 use crate::routing_sticky::{place, sticky_rows};
@@ -90,7 +90,9 @@ fn a_result() -> impl Strategy<Value = Input> {
         Just(DeliveryResult::Delivered { platform_message: None }),
         Just(DeliveryResult::Rejected("no".into())),
     ];
-    (1..4_u64, results).prop_map(|(id, result)| Input::Delivered(OutboundId::new(id), result))
+    (1..4_u64, 1..3_u32, results).prop_map(|(id, number, result)| {
+        Input::Delivered(OutboundId::new(id), Attempt { number, since: Awake::new(1, 0) }, result)
+    })
 }
 
 fn a_runtime_event() -> impl Strategy<Value = Input> {

@@ -575,7 +575,7 @@ fn a_card_that_fails_late_takes_no_answer_back() {
     let (card, _) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
     world.put(Input::Decide(Matter::Question(QuestionId::new(1)), "yes".into()));
     world.settle();
-    world.put(Input::Delivered(card, DeliveryResult::Rejected("gone".into())));
+    world.heard_of(card, DeliveryResult::Rejected("gone".into()));
     world.settle();
     assert!(matches!(the_question(&world).state, QuestionState::Answered { .. }), "{:?}", the_question(&world).state);
 }

@@ -281,7 +281,13 @@ impl Intake for Full {
         Box::pin(async move { Ok(if first { Ok(BlobId::of_digest(&[1; 32])) } else { Err("too large".to_owned()) }) })
     }
 
-    fn outcome(&self, _: crate::model::id::OutboundId, _: crate::model::delivery::DeliveryResult) {}
+    fn outcome(
+        &self,
+        _: crate::model::id::OutboundId,
+        _: crate::model::delivery::Attempt,
+        _: crate::model::delivery::DeliveryResult,
+    ) {
+    }
 
     fn direct_opened(&self, _: crate::model::UserId, _: Result<crate::model::ForeignId, String>) {}
 

@@ -3,7 +3,7 @@
 //! A delivery that is handed over again while it is under way is the same one: it is not sent twice, and its outcome answers
 //! both.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use super::plan::{self, Plan};
 use super::send::{self, Sending};
 use super::{Times, log_line};
 use crate::model::address::{ChannelName, ForeignId};
-use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
+use crate::model::delivery::{Attempt, Delivery, DeliveryAct, DeliveryResult};
 use crate::model::id::OutboundId;
 
 /// All queues.
@@ -44,7 +44,8 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct State {
     chats: HashMap<ForeignId, VecDeque<Job>>,
-    under_way: HashSet<OutboundId>,
+    /// What is to be delivered, with the newest attempt for which that was asked.
+    under_way: HashMap<OutboundId, Attempt>,
     memory: Memory,
 }
 
@@ -86,7 +87,7 @@ impl Lanes {
         let patience = Box::pin(tokio::time::sleep(self.times.patience));
         let chat = delivery.to.platform_id.clone();
         let mut state = self.lock();
-        if !state.under_way.insert(delivery.id) {
+        if state.under_way.insert(delivery.id, delivery.attempt).is_some() {
             return;
         }
         let job = Job { delivery, patience };
@@ -108,14 +109,14 @@ impl Lanes {
     /// Delivers what waits for a chat, and ends when nothing does.
     async fn work(self: Arc<Self>, chat: ForeignId) {
         while let Some(mut job) = self.next(&chat) {
-            let id = job.delivery.id;
+            let (id, first) = (job.delivery.id, job.delivery.attempt);
             let lanes = Arc::clone(&self);
             // A task of its own, so that a defect in it cannot stop the chat for ever.
             let attempt = tokio::spawn(async move { lanes.attempt(&mut job).await });
             let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
             // Before the outcome is told, because whoever hears it may hand the delivery over again.
-            self.lock().under_way.remove(&id);
-            self.intake.outcome(id, result);
+            let newest = self.lock().under_way.remove(&id).unwrap_or(first);
+            self.intake.outcome(id, newest, result);
         }
     }
 

@@ -11,10 +11,11 @@ use super::*;
 use crate::model::address::{ForeignId, UserId};
 use crate::model::card::{Button, Card, CardOption, Matter};
 use crate::model::content::{BlobId, RawJson};
-use crate::model::delivery::{DeliveryAct, DeliveryResult};
+use crate::model::delivery::{Attempt, DeliveryAct, DeliveryResult};
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::{Outcome, RouteReport};
+use crate::model::time::Awake;
 use fake::{Call, FakeTelegram, Fault, TOKEN};
 
 #[path = "../../../tests/it/fake_telegram.rs"]
@@ -80,7 +81,7 @@ impl Intake for Ears {
         Box::pin(async move { full.map_or(Ok(Ok(blob)), |full| Err(NotTaken::Later(full))) })
     }
 
-    fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
+    fn outcome(&self, delivery: OutboundId, _: Attempt, result: DeliveryResult) {
         self.0.lock().unwrap().outcomes.push((delivery.number(), result));
     }
 
@@ -213,6 +214,7 @@ fn at(chat: i64) -> Address {
 fn delivery(number: u64, act: DeliveryAct, text: &str) -> Delivery {
     Delivery {
         id: OutboundId::new(number),
+        attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: at(123),
         act,
         repeated: false,

@@ -116,12 +116,12 @@ impl Channel for Webhook {
     fn deliver(&self, delivery: Delivery) {
         let (intake, sessions) = (Arc::clone(&self.intake), Arc::clone(&self.sessions));
         let Some(receiver) = self.receiver.clone() else {
-            intake.outcome(delivery.id, DeliveryResult::Rejected(NO_RECEIVER.to_owned()));
+            intake.outcome(delivery.id, delivery.attempt, DeliveryResult::Rejected(NO_RECEIVER.to_owned()));
             return;
         };
         self.tokio.spawn(async move {
             let result = attempt::deliver(&receiver, &sessions, &delivery).await;
-            intake.outcome(delivery.id, result);
+            intake.outcome(delivery.id, delivery.attempt, result);
         });
     }
 

@@ -13,10 +13,11 @@ use crate::channel::intake::{NotTaken, Pending, Pressed};
 use crate::model::address::ForeignId;
 use crate::model::card::{Card, CardOption, Matter};
 use crate::model::content::{BlobId, RawJson};
-use crate::model::delivery::DeliveryAct;
+use crate::model::delivery::{Attempt, DeliveryAct};
 use crate::model::id::{ApprovalId, MessageId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::{Outcome, RouteReport};
+use crate::model::time::Awake;
 
 mod inbound;
 mod outbound;
@@ -72,7 +73,7 @@ impl Intake for Engine {
         Box::pin(async { not.map_or(Ok(Err("no".to_owned())), Err) })
     }
 
-    fn outcome(&self, delivery: OutboundId, result: DeliveryResult) {
+    fn outcome(&self, delivery: OutboundId, _: Attempt, result: DeliveryResult) {
         self.outcomes.lock().unwrap().push((delivery, result));
     }
 
@@ -271,6 +272,7 @@ fn card() -> Card {
 fn delivery(id: u64) -> Delivery {
     Delivery {
         id: OutboundId::new(id),
+        attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: at("!room", None),
         act: DeliveryAct::Say,
         repeated: false,

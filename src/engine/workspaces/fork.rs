@@ -54,7 +54,7 @@ fn share(
         title: parent.row.title.clone(),
         model: parent.row.model.clone(),
         order: order.number(),
-        base: base(parent, upto),
+        base: base(cx, txn, parent, upto)?,
         records: upto,
         messages,
         lineage: Some(Lineage {
@@ -68,14 +68,16 @@ fn share(
     Ok(rows::insert(cx, txn, workspace, row)?)
 }
 
-/// What a fork begins with. A parent that has nothing of its own is passed over.
-fn base(parent: &Found, upto: u64) -> Option<Base> {
-    let own = Base { session: parent.id, revision: parent.row.revision, upto };
-    let base = match parent.row.base {
-        Some(base) if upto <= base.upto => Base { upto, ..base },
-        _ => own,
-    };
-    (upto > 0).then_some(base)
+/// What a fork begins with: whoever has the last of its records. Those that only share it are passed over.
+fn base(cx: &Cx<'_>, txn: &Write<'_>, parent: &Found, upto: u64) -> Result<Option<Base>> {
+    if upto == 0 {
+        return Ok(None);
+    }
+    let mut cut = view::Cut::current(parent.id, &parent.row);
+    while let Some(base) = cut.base.filter(|base| upto <= base.upto) {
+        cut = view::based_on(cx.db, txn, base)?;
+    }
+    Ok(Some(Base { session: cut.session, revision: cut.revision, upto }))
 }
 
 /// Messages among the first records. It takes a walk over them, which only a fork in the middle needs.

@@ -64,15 +64,23 @@ pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) ->
     Ok(earlier.map(|row| Cut { session, revision: number, base: row.base, records: row.records }))
 }
 
+/// The revision that something begins with.
+///
+/// # Errors
+/// Faults of the store; [`state::Error::Missing`] if it is gone.
+pub fn based_on(db: &Tables, txn: &Read<'_>, base: Base) -> Result<Cut> {
+    revision(db, txn, base.session, base.revision)?.ok_or_else(|| missing(db, base))
+}
+
+fn missing(db: &Tables, base: Base) -> state::Error {
+    state::Error::Missing { table: db.revisions.name(), key: format!("{}/{}", base.session, base.revision) }
+}
+
 /// Where the records of a revision lie, in order.
 ///
 /// # Errors
 /// Faults of the store; [`state::Error::Missing`] if what it begins with is gone.
 pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
-    let missing = |base: Base| state::Error::Missing {
-        table: db.revisions.name(),
-        key: format!("{}/{}", base.session, base.revision),
-    };
     let mut found = Vec::new();
     let (mut cut, mut last, mut depth) = (cut, cut.records, 0);
     loop {
@@ -82,10 +90,10 @@ pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
         }
         let Some(base) = cut.base.filter(|_| begin > 0) else { break };
         if depth >= DEPTH_MAX {
-            return Err(missing(base));
+            return Err(missing(db, base));
         }
         (last, depth) = (begin, depth + 1);
-        cut = revision(db, txn, base.session, base.revision)?.ok_or_else(|| missing(base))?;
+        cut = based_on(db, txn, base)?;
     }
     found.reverse();
     Ok(found)

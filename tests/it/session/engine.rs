@@ -268,6 +268,38 @@ fn a_removal_in_pieces_goes_on_after_every_loss() {
     }
 }
 
+/// However often it was forked, a fork begins with whoever has the last of its records.
+#[test]
+fn a_fork_of_forks_begins_where_its_last_record_is() {
+    let mut world = World::in_memory();
+    let first = put(&mut world, new("first", None, &["a"])).unwrap().id;
+    let mut fork = |parent, upto| {
+        let wanted = ForkSession { parent, home: home(), label: None, branch: None, upto };
+        let id = put(&mut world, SessionCommand::Fork(Box::new(wanted))).unwrap().id;
+        let more = SessionCommand::Append(id, vec![record("b", SpeakerRole::User)], Guard::default());
+        if upto.is_none() {
+            put(&mut world, more).unwrap();
+        }
+        sound(&world);
+        id
+    };
+    let second = fork(first, None);
+    let third = fork(second, None);
+    let last = fork(third, None);
+    let ends: Vec<SessionId> = (1..=4).map(|upto| fork(last, Some(upto))).collect();
+    let begins = |id: &SessionId| {
+        world.read(|db, txn| {
+            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, id)?;
+            let Session::Workspace(row) = db.sessions.require(txn, &(fingerprint, discriminator, *id))? else {
+                panic!()
+            };
+            Ok(row.base.map(|base| (base.session, base.upto)))
+        })
+    };
+    let expected = [(first, 1), (second, 2), (third, 3), (last, 4)].map(Some);
+    assert_eq!(ends.iter().map(begins).collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn too_much_at_once_is_refused_and_changes_nothing() {
     let mut world = World::new();

@@ -15,7 +15,7 @@ use hearth::engine::Applied;
 use hearth::engine::commit::{Engine, Submission};
 use hearth::model::channel::ChannelKind;
 use hearth::model::configure::{Change, ChannelSpec, Configure};
-use hearth::model::delivery::Outbound;
+use hearth::model::delivery::{Attempt, DeliveryResult, Outbound};
 use hearth::model::entity::Origin;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
 use hearth::model::incarnation::Incarnation;
@@ -213,6 +213,13 @@ impl World {
             }
         }
         panic!("effects and inputs follow each other for ever: {:?}", self.effects);
+    }
+
+    /// A channel says what became of the newest attempt of a message, or of one that never was.
+    pub(crate) fn heard_of(&mut self, id: OutboundId, result: DeliveryResult) {
+        let newest = self.read(|db, txn| db.outbound.get(txn, &id)).and_then(|row| row.attempt());
+        let none = Attempt { number: 1, since: self.now().awake };
+        self.put(Input::Delivered(id, newest.unwrap_or(none), result));
     }
 
     /// Nobody performs what waits.

@@ -212,7 +212,7 @@ impl Outside {
         if shown && self.seen.insert(delivery.id) {
             self.shown.push((delivery.id, delivery.text.clone()));
         }
-        result.map(|result| Input::Delivered(delivery.id, result))
+        result.map(|result| Input::Delivered(delivery.id, delivery.attempt, result))
     }
 
     /// Ends an incarnation; what the runtime says of it.

@@ -25,8 +25,8 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Runtime(RuntimeEvent::Gone { session, incarnation, exit, .. }) => {
             format!("{session}.{incarnation} is gone: {exit:?}")
         }
-        Input::Delivered(id, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
-        Input::Delivered(id, result) => format!("{id} was not delivered: {result:?}"),
+        Input::Delivered(id, _, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
+        Input::Delivered(id, _, result) => format!("{id} was not delivered: {result:?}"),
         Input::Built(agent, packages, built) => format!("built {agent} {packages:?} {built:?}"),
         Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
         Input::Clock(change) => format!("clock: {change:?}"),

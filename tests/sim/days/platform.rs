@@ -96,7 +96,9 @@ impl Platform {
         if sent.times > 1 && !honours(delivery) && !delivery.repeated {
             self.broken.push(format!("{} was shown twice and nobody was told", delivery.id));
         }
-        if (Delivery { repeated: sent.delivery.repeated, ..delivery.clone() }) != sent.delivery {
+        if (Delivery { attempt: sent.delivery.attempt, repeated: sent.delivery.repeated, ..delivery.clone() })
+            != sent.delivery
+        {
             self.broken.push(format!("{} is two things: {:?} and {delivery:?}", delivery.id, sent.delivery));
         }
         if let DeliveryAct::Ask(card) = &delivery.act {

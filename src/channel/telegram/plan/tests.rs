@@ -2,12 +2,15 @@ use super::*;
 use crate::model::address::ChannelName;
 use crate::model::card::{CardOption, Matter};
 use crate::model::content::RawJson;
+use crate::model::delivery::Attempt;
 use crate::model::id::{ApprovalId, OutboundId};
+use crate::model::time::Awake;
 
 fn delivery(act: DeliveryAct, text: &str) -> Delivery {
     let id = |text: &str| ForeignId::new("id", text).unwrap();
     Delivery {
         id: OutboundId::new(1),
+        attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: Address { channel: ChannelName::new("telegram").unwrap(), platform_id: id("-5"), thread: Some(id("42")) },
         act,
         repeated: false,

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use hearth::channel::{event, telegram as bot, webhook as hook};
-use hearth::model::Timestamp;
 use hearth::model::address::{Address, ChannelName, ForeignId};
 use hearth::model::card::Button;
 use hearth::model::content::RawJson;
-use hearth::model::delivery::{Delivery, DeliveryAct};
+use hearth::model::delivery::{Attempt, Delivery, DeliveryAct};
 use hearth::model::id::OutboundId;
 use hearth::model::input::{InboundEvent, Press};
+use hearth::model::{Awake, Timestamp};
 use hearth::socket::protocol::{Request, Response};
 use hearth_wire::is_safe_file_name;
 use serde::Serialize;
@@ -77,6 +77,7 @@ fn id(text: &str) -> ForeignId {
 fn delivery(channel: &ChannelName, act: DeliveryAct, speaker: Option<String>, text: &str) -> Delivery {
     Delivery {
         id: OutboundId::new(1),
+        attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: Address { channel: channel.clone(), platform_id: id("-100"), thread: None },
         act,
         repeated: false,
