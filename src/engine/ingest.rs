@@ -117,12 +117,13 @@ impl Intake {
         match record {
             Record::Claim { seq, incarnation } => match messages::at(cx, txn, self.session, *seq)? {
                 Some((_, message)) if message.failed_in >= *incarnation => Ok(true),
+                // A claim that was found after its end is nothing new, either.
+                Some((_, message)) if !is_open(&message) && self.ran(cx, txn, *incarnation)? => Ok(true),
                 Some((id, _)) => Ok(journal::last_of_message(cx, txn, id)?.contains(&Event::Claimed(*incarnation))),
                 None => Ok(false),
             },
             Record::End { seq, incarnation, answers, .. } => {
-                // What never ran cannot have ended anything.
-                if !cx.db.incarnations.contains(txn, &(self.session, *incarnation))? {
+                if !self.ran(cx, txn, *incarnation)? {
                     return Ok(false);
                 }
                 for answer in answers {
@@ -138,6 +139,11 @@ impl Intake {
             Record::Said(said) => outbox::is_known(cx, txn, self.session, &said.wire_id),
             Record::Leftover(_) | Record::Unreadable { .. } => Ok(false),
         }
+    }
+
+    /// What never ran cannot have claimed or ended anything.
+    fn ran(&self, cx: &Cx<'_>, txn: &Write<'_>, incarnation: u32) -> Result<bool> {
+        cx.db.incarnations.contains(txn, &(self.session, incarnation))
     }
 
     /// Notes that a file was not taken in; once, however often it is found before it is removed.

@@ -134,6 +134,23 @@ fn late_files() {
     assert_eq!(world.text(), before, "found again before it was removed");
 }
 
+/// A claim that was found only after the end of its message says nothing new, before its incarnation is closed and after.
+#[test]
+fn a_claim_after_the_end() {
+    let mut world = running();
+    let done = world.outside.write(S, vec![end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])]);
+    world.put(done);
+    let gone = world.outside.end(S, 1, Exit::Code(0));
+    world.put(gone);
+    let last = Input::Collected(Collection { session: S, found: vec![claim(2, 1)], closes: Some(1) });
+    world.put(last.clone());
+    let before = world.text();
+    world.put(last);
+    assert_eq!(world.text(), before, "found again before it was removed");
+    world.put(Input::Collected(Collection { session: S, found: vec![claim(2, 7)], closes: None }));
+    assert_ne!(world.text(), before, "one that never ran claims nothing");
+}
+
 /// Whatever was found once changes nothing the second time, not even the time of last progress.
 #[test]
 fn files_found_twice() {

@@ -53,7 +53,9 @@ pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
     let before = cx.db.tasks.require(txn, &id)?;
     let now = cx.now.wall;
     if let Some(due) = before.next.filter(|next| *next <= now) {
-        return kept::set_back(cx, txn, (id, due));
+        kept::set_back(cx, txn, (id, due))?;
+        // Where its grid begins is kept now, as long as it is known that nobody asked for that.
+        return put(cx, txn, id, (Some(&before), &Task { anchor: grid(&before, now), ..before.clone() }));
     }
     let Some(Anew { anchor, first, after }) = decide(&before, now) else { return Ok(()) };
     let series = Series::new(&before.recurrence, anchor, &zone_of(cx, txn, before.agent)?);
@@ -63,7 +65,7 @@ pub(super) fn one(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId) -> Result<()> {
     while let Some(slot) = next.filter(|slot| used.contains(slot)) {
         next = series.after(slot);
     }
-    if next.is_some() && next != before.next {
+    if next.is_some() {
         (task.anchor, task.next) = (anchor, next);
     }
     if task == before {

@@ -387,6 +387,24 @@ fn what_was_made_by_a_clock_that_was_ahead_begins_when_it_would_have_whatever_is
     }
 }
 
+/// A task got other times by a clock that was ahead; it is set back, which changes nothing of what comes next. Once something
+/// else was done with the task, nothing tells the time at which it got them from one that somebody asked for.
+#[test]
+fn nobody_asked_for_the_time_at_which_a_clock_was_ahead() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 9 * * *"))).unwrap();
+    scene.jump(at("2026-01-16T12:34:00Z"));
+    let weekly = TaskChange { recurrence: Some(Some("0 2 * * 6".to_owned())), ..TaskChange::default() };
+    let made = tell(&scene, TaskCommand::Set(T, Box::new(weekly))).unwrap();
+    set_clock(&scene, "2026-01-16T00:00:00Z");
+    assert_eq!(task(&scene).next, made.next);
+    set_clock(&scene, "2026-01-16T20:00:00Z");
+    tell(&scene, TaskCommand::Pause(T)).unwrap();
+    tell(&scene, TaskCommand::Resume(T)).unwrap();
+    set_clock(&scene, "2026-01-16T01:00:00Z");
+    assert_eq!(task(&scene).next, made.next);
+}
+
 #[test]
 fn a_task_can_be_run_by_hand_and_goes_with_its_agent() {
     let scene = scene();

@@ -298,7 +298,8 @@ impl Book {
         let zone = self.zones[series.agent];
         let next = series.next(&used(world, series.id), zone).map(Timestamp::from_millis);
         let (id, now, kind) = (series.id, world.now().wall, &series.kind);
-        assert_eq!(task.next, next, "{id} at {now}, {kind:?} in {zone}: {task:?}");
+        let known = (series.anchor, series.floor, series.cursor);
+        assert_eq!(task.next, next, "{id} at {now}, {kind:?} in {zone}, {known:?}: {task:?}");
     }
 
     /// Every slot ran once, or was skipped with a reason; how many did, and were.
