@@ -288,6 +288,27 @@ mod tests {
         assert!(stuck.is_closed(), "it is told by the end of its line");
     }
 
+    /// What is heard of a message answers the attempt that asked last.
+    #[test]
+    fn outcomes_are_those_of_the_newest_attempt() {
+        let heard: Arc<Mutex<Vec<u32>>> = Arc::default();
+        let record = Arc::clone(&heard);
+        let terminals =
+            Terminals::new(Arc::new(move |_, attempt: Attempt, _| record.lock().unwrap().push(attempt.number)));
+        let nth = |number| Delivery { attempt: Attempt { number, ..delivery(1).attempt }, ..delivery(1) };
+        let chat = delivery(1).to.platform_id;
+        let (to, _shows_nothing) = channel(QUEUE);
+        terminals.attach(chat.clone(), person(), to);
+        terminals.deliver(nth(1));
+        terminals.deliver(nth(2));
+        assert_eq!(*heard.lock().unwrap(), [2], "it is let go");
+        let (to, _shown) = channel(QUEUE);
+        let seat = terminals.attach(chat, person(), to);
+        terminals.deliver(nth(3));
+        terminals.shown(seat, OutboundId::new(1));
+        assert_eq!(*heard.lock().unwrap(), [2, 3]);
+    }
+
     #[test]
     fn a_terminal_that_does_not_read_is_let_go() {
         let (terminals, heard, chat) = terminals();

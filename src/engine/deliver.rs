@@ -10,7 +10,7 @@ use crate::model::policy::Policy;
 use crate::model::time::{Awake, Millis, Moment};
 use crate::state::{ForeignKey, Write};
 
-/// Takes in the outcome of an attempt. Of one that is over already only counts what ends the message.
+/// Takes in the outcome of an attempt; of one that is over already hardly anything counts.
 pub(super) fn delivered(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,

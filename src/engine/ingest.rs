@@ -20,11 +20,20 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
     let mut effects = Vec::new();
     let session = collection.session;
     let Some(row) = sessions::load(cx, txn, session)? else { return Ok(Applied::done(effects)) };
-    let mut intake =
-        Intake { session, live: row.live, ended: false, noted: None, over: vec![], used: vec![], effects: vec![] };
+    let mut intake = Intake {
+        session,
+        live: row.live,
+        ended: false,
+        noted: None,
+        about: vec![],
+        over: vec![],
+        used: vec![],
+        effects: vec![],
+    };
     for found in collection.found {
         intake.take(cx, txn, found)?;
     }
+    intake.get_on(cx, txn)?;
     effects.append(&mut intake.effects);
     let over = intake.over;
     if !over.is_empty() || !intake.used.is_empty() {
@@ -60,6 +69,8 @@ struct Intake {
     live: Option<u32>,
     ended: bool,
     noted: Option<Vec<Event>>,
+    /// What was said in this look is about these messages.
+    about: Vec<Option<u64>>,
     over: Vec<u64>,
     used: Vec<String>,
     effects: Vec<Effect>,
@@ -103,6 +114,7 @@ impl Intake {
                 let accepted = outbox::accept(cx, txn, (self.session, &said), &mut self.effects)?;
                 if accepted != Accepted::Known {
                     self.note_progress(cx, txn, said.incarnation, Step::Said)?;
+                    self.about.push(said.in_reply_to);
                 }
                 requests::tell_outcome(cx, txn, (self.session, &said), &accepted, &mut self.effects)?;
             }
@@ -176,10 +188,7 @@ impl Intake {
         let key = (self.session, number);
         let before = cx.db.incarnations.require(txn, &key)?;
         let mut incarnation = before.clone();
-        match step {
-            Step::Claimed => incarnation.begin(cx.now.awake),
-            Step::Said | Step::Ended => incarnation.get_on(cx.now.awake),
-        }
+        incarnation.begin(cx.now.awake);
         incarnation.claimed |= step != Step::Said;
         if incarnation.claimed && !before.claimed {
             starts::succeeded(cx, txn, self.session)?;
@@ -188,6 +197,26 @@ impl Intake {
             incarnation.phase = Phase::Running;
         }
         if incarnation == before { Ok(()) } else { cx.db.incarnations.put(txn, &key, &incarnation) }
+    }
+
+    /// Words about what was claimed in the same look, and has not ended in it, came later than the claim. Everything else may
+    /// be what the last turn did before the next message was taken.
+    fn get_on(&self, cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {
+        let Some(number) = self.live else { return Ok(()) };
+        let claimed = MessageState::Claimed { incarnation: number, since: cx.now.awake };
+        for about in &self.about {
+            let is_new = match about {
+                Some(seq) => messages::at(cx, txn, self.session, *seq)?.is_some_and(|(_, row)| row.state == claimed),
+                None => true,
+            };
+            if is_new {
+                let key = (self.session, number);
+                let mut incarnation = cx.db.incarnations.require(txn, &key)?;
+                incarnation.get_on(cx.now.awake);
+                return cx.db.incarnations.put(txn, &key, &incarnation);
+            }
+        }
+        Ok(())
     }
 
     fn claim(&mut self, cx: &Cx<'_>, txn: &mut Write<'_>, seq: u64, incarnation: u32) -> Result<bool> {

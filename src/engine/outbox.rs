@@ -112,6 +112,10 @@ fn plan(
     let done = OutState::Carried { at: cx.now.wall, message: None };
     let to = match &said.wish {
         Wish::Impossible(why) => return Ok(Err(why.clone())),
+        // What it is about may be gone by then.
+        Wish::Edit(_) | Wish::React(_) if said.deliver_after.is_some_and(|time| time > cx.now.wall) => {
+            return Ok(Err("an edit or a reaction cannot wait for a time; only what is said can".to_owned()));
+        }
         Wish::Edit(number) => return edit(cx, txn, (id, &session), (To::Edit, *number)),
         Wish::React(number) => return edit(cx, txn, (id, &session), (To::React, *number)),
         Wish::Say | Wish::Request(_) => resolve_target(cx, txn, &session, question, &said.to)?,

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 
+use changing::Changing;
 use walk::{Again, Walk};
 
 use super::messages::{Removed, remove_files};
 use super::{Cx, Result, cards, readable, schedule, workspaces};
 use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
-use crate::model::delivery::{Act, Author, OutState, Outbound, Said};
+use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::id::{BodyId, MessageId, OutboundId, SessionId, SkipId, TaskId};
 use crate::model::message::{Body, Message, MessageState, Seen};
@@ -21,6 +22,7 @@ use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
 use crate::state::{ForeignKey, Number, Read, Tables, Text, Write};
 
+mod changing;
 mod walk;
 
 /// What a message says of a file that was removed.
@@ -276,7 +278,7 @@ fn outbound(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, effects: &m
     let Some(end) = retention.bodies().until(cx.now.wall) else { return Ok(0) };
     let mut walk = Walk::resume(cx, txn, "outbound", Again::Daily)?;
     let mut done = 0;
-    let mut changed = None;
+    let mut changing = Changing::default();
     while let Some((id, row)) = walk.next(cx.policy.retention_rows, |at| next_outbound(cx, txn, at))? {
         if row.stored >= end {
             break;
@@ -285,7 +287,7 @@ fn outbound(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, effects: &m
         let end = if is_card { end.min(cx.now.wall.minus(CARD_MIN)) } else { end };
         if over(&row).is_none_or(|at| at >= end)
             || cards::counts(cx, txn, id, &row)?
-            || is_changed(cx, txn, id, &mut changed)?
+            || changing.is_changed(cx, txn, id, &row)?
         {
             walk.pass(id.number());
             continue;
@@ -297,40 +299,6 @@ fn outbound(cx: &Cx<'_>, txn: &mut Write<'_>, retention: &Retention, effects: &m
     walk.note(cx, txn)?;
     Ok(done)
 }
-
-/// Whether a message that still has to go out changes this one or reacts to it: it must not mean something else in its next
-/// attempt than in its last. All of these are found once per sweep that removes something; so many that they are not
-/// looked at keep everything.
-fn is_changed(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
-    id: OutboundId,
-    found: &mut Option<Option<BTreeSet<OutboundId>>>,
-) -> Result<bool> {
-    let changed = match found {
-        Some(changed) => changed,
-        None => found.insert(all_changed(cx, txn)?),
-    };
-    Ok(changed.as_ref().is_none_or(|changed| changed.contains(&id)))
-}
-
-fn all_changed(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Option<BTreeSet<OutboundId>>> {
-    let open = cx.db.lanes.collect_range(txn, .., LANES_MAX)?;
-    if open.len() >= LANES_MAX {
-        return Ok(None);
-    }
-    let mut changed = BTreeSet::new();
-    for ((.., id), ()) in open {
-        let row = readable(cx.db.outbound.get(txn, &id))?;
-        if let Some(Act::Edit(Said::Ours(of)) | Act::React(Said::Ours(of))) = row.map(|row| row.act) {
-            changed.insert(of);
-        }
-    }
-    Ok(Some(changed))
-}
-
-/// Messages on their way; there are seldom so many.
-const LANES_MAX: usize = 10_000;
 
 /// That messages were seen. It is remembered at least as long as what they say is there; it goes together with that when
 /// it is old enough then.

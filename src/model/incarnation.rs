@@ -181,12 +181,12 @@ impl Incarnation {
         }
     }
 
-    /// It took a message: what it did before says nothing of that one.
+    /// It took a message, or ended one: what it did before says nothing of what it took.
     pub const fn begin(&mut self, now: Awake) {
         self.progress = now;
     }
 
-    /// It got on with what it took. That is later than taking it, even if both are found in the same look.
+    /// It got on with what it took. That is later than taking it, even if it is known at the same time.
     pub fn get_on(&mut self, now: Awake) {
         self.progress = now.max(self.progress.plus(Millis::new(1)));
     }

@@ -302,6 +302,24 @@ fn deliver_after() {
     assert!(world.read(|db, txn| Ok(db.lane_heads.is_empty(txn)? && db.lanes.is_empty(txn)?)));
 }
 
+/// What an edit or a reaction is about may be gone when its time comes: only what is said can wait for a time.
+#[test]
+fn changes_do_not_wait_for_a_time() {
+    let mut world = working();
+    say_to(&mut world, 3, Target::Reply);
+    world.settle();
+    let in_a_minute = world.now().wall.plus(Millis::minutes(1));
+    for (number, wish) in [(5, Wish::Edit(3)), (7, Wish::React(3))] {
+        for (id, deliver_after, refused) in [(number, Some(in_a_minute), true), (number + 8, None, false)] {
+            let change = Said { wish: wish.clone(), deliver_after, ..said(id, 1, Some(2), Target::Reply) };
+            say(&mut world, vec![mid_turn(change)]);
+            let last = world.all_outbound().pop().unwrap().1.state;
+            assert_eq!(matches!(last, OutState::Refused { .. }), refused, "{id}: {last:?}");
+        }
+    }
+    world.assert_sound();
+}
+
 /// Where an agent may not write, what it says is kept as refused, with the reason.
 #[test]
 fn refused_targets() {

@@ -140,6 +140,37 @@ fn what_is_said_at_once_is_progress() {
     }
 }
 
+/// What is found in one look is no conversation: claims come first in it, then words, then ends. What was done with the last
+/// message says nothing of the next one; words about that do.
+#[test]
+fn what_ends_or_is_said_of_the_last_message_is_no_progress_of_the_next() {
+    let words = |about| mid_turn(said(7, 1, about, Target::Reply));
+    let done = || end(2, 1, vec![said(9, 1, Some(2), Target::Reply)]);
+    for (number, first, look, works) in [
+        (1, vec![claim(2, 1)], vec![claim(4, 1), done()], false),
+        (2, vec![claim(2, 1)], vec![claim(4, 1), words(Some(2)), done()], false),
+        (3, vec![claim(2, 1)], vec![claim(4, 1), words(Some(2))], false),
+        (4, vec![claim(2, 1)], vec![claim(4, 1), words(Some(4)), done()], true),
+        (5, vec![claim(2, 1)], vec![claim(4, 1), words(None), done()], true),
+        (6, vec![], vec![claim(2, 1), claim(4, 1), words(Some(2)), done()], false),
+        (7, vec![], vec![claim(2, 1), claim(4, 1), words(Some(4)), done()], true),
+        // Both are of one turn.
+        (8, vec![], vec![claim(2, 1), claim(4, 1), words(Some(2))], true),
+    ] {
+        let mut world = running();
+        world.inject(&event("2", "y", ""));
+        world.settle();
+        for found in [first, look] {
+            let found = world.outside.write(S, found);
+            world.put(found);
+            pass(&mut world, 10);
+        }
+        pass(&mut world, 100);
+        let stopped = world.incarnation(S, 1).stopped_for;
+        assert_eq!(stopped, (!works).then_some(StopReason::ClaimStuck), "case {number}");
+    }
+}
+
 /// Whoever only says something has not begun to work: its starts count as failed until it takes a message.
 #[test]
 fn words_before_a_claim_are_no_start() {

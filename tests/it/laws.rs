@@ -89,6 +89,10 @@ fn a_result() -> impl Strategy<Value = Input> {
     let results = prop_oneof![
         Just(DeliveryResult::Delivered { platform_message: None }),
         Just(DeliveryResult::Rejected("no".into())),
+        Just(DeliveryResult::Retry("502".into())),
+        Just(DeliveryResult::Uncertain("cut off".into())),
+        Just(DeliveryResult::Absent),
+        Just(DeliveryResult::NoAdapter),
     ];
     (1..4_u64, 1..3_u32, results).prop_map(|(id, number, result)| {
         Input::Delivered(OutboundId::new(id), Attempt { number, since: Awake::new(1, 0) }, result)

@@ -31,7 +31,7 @@ struct Heard {
     events: Vec<InboundEvent>,
     presses: Vec<Press>,
     kept: Vec<Vec<u8>>,
-    outcomes: Vec<(u64, DeliveryResult)>,
+    outcomes: Vec<(Attempt, DeliveryResult)>,
     reachable: usize,
     /// What is said to the next events and presses instead of yes.
     refusals: VecDeque<NotTaken>,
@@ -81,8 +81,8 @@ impl Intake for Ears {
         Box::pin(async move { full.map_or(Ok(Ok(blob)), |full| Err(NotTaken::Later(full))) })
     }
 
-    fn outcome(&self, delivery: OutboundId, _: Attempt, result: DeliveryResult) {
-        self.0.lock().unwrap().outcomes.push((delivery.number(), result));
+    fn outcome(&self, _: OutboundId, attempt: Attempt, result: DeliveryResult) {
+        self.0.lock().unwrap().outcomes.push((attempt, result));
     }
 
     fn direct_opened(&self, _user: UserId, _chat: Result<ForeignId, String>) {

@@ -73,7 +73,8 @@ impl Intake for Engine {
         Box::pin(async { not.map_or(Ok(Err("no".to_owned())), Err) })
     }
 
-    fn outcome(&self, delivery: OutboundId, _: Attempt, result: DeliveryResult) {
+    fn outcome(&self, delivery: OutboundId, attempt: Attempt, result: DeliveryResult) {
+        assert_eq!(u64::from(attempt.number), delivery.number(), "it answers what was asked");
         self.outcomes.lock().unwrap().push((delivery, result));
     }
 
@@ -272,7 +273,7 @@ fn card() -> Card {
 fn delivery(id: u64) -> Delivery {
     Delivery {
         id: OutboundId::new(id),
-        attempt: Attempt { number: 1, since: Awake::new(1, 0) },
+        attempt: Attempt { number: u32::try_from(id).unwrap(), since: Awake::new(1, 0) },
         to: at("!room", None),
         act: DeliveryAct::Say,
         repeated: false,

@@ -145,9 +145,11 @@ fn a_delivery_that_is_under_way_or_was_made_is_not_made_again() {
     bench.server.fails("sendMessage", [Fault::Hold]);
     bench.bot().deliver(say(1, "hi"));
     bench.until("it is under way", || bench.calls("sendMessage").len() == 1);
-    bench.bot().deliver(Delivery { repeated: true, ..say(1, "hi") });
+    let second = Attempt { number: 2, ..say(1, "hi").attempt };
+    bench.bot().deliver(Delivery { attempt: second, repeated: true, ..say(1, "hi") });
     bench.server.release();
     assert_eq!(bench.outcome(0), delivered(100));
+    assert_eq!(bench.heard(|heard| heard.outcomes[0].0), second, "it answers both");
     assert_eq!(bench.deliver(Delivery { repeated: true, ..say(1, "hi") }), delivered(100));
     assert_eq!((bench.server.shown(123), bench.heard(|heard| heard.outcomes.len())), (vec!["hi".to_owned()], 2));
 }
