@@ -234,6 +234,15 @@ impl Sim {
         book.moved(&self.world, agent, zone.parse().unwrap());
     }
 
+    /// Every task is cancelled: what rests has no record of what has come, else.
+    fn end(&mut self) {
+        let tasks: Vec<_> = self.world.read(|db, txn| db.tasks.iter(txn)?.collect());
+        for (id, _) in tasks.into_iter().filter(|(_, task)| task.state.is_open()) {
+            self.world.put(Input::Task(TaskCommand::Cancel(id)));
+        }
+        self.book.end(self.now());
+    }
+
     fn prove(&mut self) {
         if self.steps.is_multiple_of(self.check_every) {
             self.world.assert_sound();
@@ -251,6 +260,7 @@ fn run(seed: u64, years: i64, check_every: u64) {
         sim.step();
     }
     sim.sweep();
+    sim.end();
     let (ran, skipped) = sim.book.account(&sim.world);
     println!("{} steps, {} series: {ran} slots ran, {skipped} were skipped", sim.steps, sim.book.series.len());
 }
