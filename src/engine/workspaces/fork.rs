@@ -73,10 +73,7 @@ fn base(cx: &Cx<'_>, txn: &Write<'_>, parent: &Found, upto: u64) -> Result<Optio
     if upto == 0 {
         return Ok(None);
     }
-    let mut cut = view::Cut::current(parent.id, &parent.row);
-    while let Some(base) = cut.base.filter(|base| upto <= base.upto) {
-        cut = view::based_on(cx.db, txn, base)?;
-    }
+    let cut = view::holder(cx.db, txn, view::Cut::current(parent.id, &parent.row), upto)?;
     Ok(Some(Base { session: cut.session, revision: cut.revision, upto }))
 }
 

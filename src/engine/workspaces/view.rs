@@ -64,11 +64,22 @@ pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) ->
     Ok(earlier.map(|row| Cut { session, revision: number, base: row.base, records: row.records }))
 }
 
-/// The revision that something begins with.
+/// The revision that has a record which a revision shows; those that only share it are passed over.
 ///
 /// # Errors
-/// Faults of the store; [`state::Error::Missing`] if it is gone.
-pub fn based_on(db: &Tables, txn: &Read<'_>, base: Base) -> Result<Cut> {
+/// Faults of the store; [`state::Error::Missing`] if what it begins with is gone, or leads nowhere.
+pub fn holder(db: &Tables, txn: &Read<'_>, cut: Cut, number: u64) -> Result<Cut> {
+    let (mut cut, mut depth) = (cut, 0);
+    while let Some(base) = cut.base.filter(|base| number <= base.upto) {
+        if depth >= DEPTH_MAX {
+            return Err(missing(db, base));
+        }
+        (cut, depth) = (based_on(db, txn, base)?, depth + 1);
+    }
+    Ok(cut)
+}
+
+fn based_on(db: &Tables, txn: &Read<'_>, base: Base) -> Result<Cut> {
     revision(db, txn, base.session, base.revision)?.ok_or_else(|| missing(db, base))
 }
 
