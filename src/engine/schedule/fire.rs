@@ -56,16 +56,22 @@ fn fire(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, effects: &mut Vec<Effect>)
         task.queued = Some(slot);
         record(cx, txn, (id, slot), &zone, FireOutcome::Queued)?;
     }
-    task.next = next_unused(cx, txn, id, (&series, last.max(cx.now.wall)))?;
-    if task.next.is_none() {
-        (task.state, task.changed) = (TaskState::Done, cx.now.wall);
-    }
+    let next = next_unused(cx, txn, id, (&series, last.max(cx.now.wall)))?;
+    task = follow(task, next, cx.now.wall);
     for slot in plan.run {
         let message = start(cx, txn, (id, &task), slot, effects)?;
         task.running = Some(message);
         record(cx, txn, (id, slot), &zone, FireOutcome::Running(message))?;
     }
     put(cx, txn, id, (Some(&before), &task))
+}
+
+/// A task that goes on with its next slot, or is over without one.
+pub(super) fn follow(task: Task, next: Option<Timestamp>, now: Timestamp) -> Task {
+    match next {
+        Some(_) => Task { next, ..task },
+        None => Task { next, state: TaskState::Done, changed: now, ..task },
+    }
 }
 
 /// How many of the slots that passed may be used: the newest ones.

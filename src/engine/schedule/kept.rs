@@ -34,20 +34,25 @@ pub(super) fn keep(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, before: &Zone) 
     // Most are not due, which takes no more than this look.
     let due = task.next.filter(|next| *next <= cx.now.wall && task.state.is_open());
     let (Some(due), Recurrence::Cron(_)) = (due, &task.recurrence) else { return Ok(()) };
-    if zone_of(cx, txn, task.agent)? == *before {
+    let zone = zone_of(cx, txn, task.agent)?;
+    if zone == *before {
         return Ok(());
     }
     let series = series(cx, txn, (id, &task), before)?;
     let passed = series.passed(due, cx.now.wall, fire::newest(&task));
     let Passed { newest, before: missed } = fire::unused(cx, txn, id, (&series, passed))?;
-    let Some(next) = newest.first().copied() else { return Ok(()) };
     for run in missed {
         skip(cx, txn, id, (run, SkipReason::Missed), before)?;
     }
+    let next = match newest.first() {
+        Some(first) => Some(*first),
+        // A clock that was ahead used the newest of them: those before it are missed, and none waits.
+        None => fire::next_unused(cx, txn, id, (&Series::of(&task, &zone), cx.now.wall))?,
+    };
     for slot in newest {
         record(cx, txn, (id, slot), before, FireOutcome::Queued)?;
     }
-    put(cx, txn, id, (Some(&task), &Task { next: Some(next), ..task.clone() }))
+    put(cx, txn, id, (Some(&task), &fire::follow(task.clone(), next, cx.now.wall)))
 }
 
 /// Makes a slot that is due the next one again; what comes after it is what comes next. False if something else would.

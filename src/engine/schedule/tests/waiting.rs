@@ -206,6 +206,27 @@ fn what_was_due_when_people_moved_stays_what_it_was() {
     }
 }
 
+/// A clock that was ahead used the newest of the times that came while the task rested: those before it are missed, by the
+/// zone of then, and the next one is by the new zone.
+#[test]
+fn what_was_due_when_people_moved_is_missed_if_the_newest_was_used() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 8 * * *"))).unwrap();
+    let ahead = sweep(&scene, "2026-01-17T14:00:00Z").running.unwrap();
+    done(&scene, ahead);
+    set_clock(&scene, "2026-01-15T12:30:00Z");
+    tell(&scene, TaskCommand::Pause(T)).unwrap();
+    scene.jump(at("2026-01-17T20:00:00Z"));
+    zone(&scene, "America/Los_Angeles");
+    let moved = task(&scene);
+    assert_eq!((moved.state, shown(moved.next)), (TaskState::Paused, "2026-01-18T16:00:00.000Z".to_owned()));
+    let missed = ("2026-01-15T13:00:00.000Z".to_owned(), "America/New_York".to_owned(), "skipped");
+    let used = ("2026-01-17T13:00:00.000Z".to_owned(), "America/New_York".to_owned(), "done");
+    assert_eq!(zones(&scene), [missed, used]);
+    let until = FireOutcome::Skipped { reason: SkipReason::Missed, until: at("2026-01-16T13:00:00Z"), count: Some(2) };
+    assert_eq!(fires(&scene)[0].1, until);
+}
+
 /// What is made up for are times that came, each by the zone of then, however often people move while they wait.
 #[test]
 fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone() {
