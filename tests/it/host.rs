@@ -130,10 +130,10 @@ impl Host {
         self.launch();
         let daemon = self.daemon.as_mut().unwrap();
         wait_for("the daemon to serve", || {
-            if let Some(status) = daemon.child.try_wait().unwrap() {
+            if let Some(status) = daemon.try_end() {
                 panic!("the daemon ended with {status}: {}", daemon.stderr());
             }
-            daemon.stderr().contains(RUNNING).then_some(())
+            daemon.serves().then_some(())
         });
     }
 
@@ -158,9 +158,11 @@ impl Host {
         self.daemon.take().expect("no daemon was started").end()
     }
 
-    /// Asks the daemon to stop and waits until it did.
+    /// Asks the daemon to stop and waits until it did. One that does not serve yet would not hear that: it would be killed.
     pub(crate) fn stop(&mut self) -> Ended {
-        self.daemon.take().expect("no daemon was started").signal(Signal::TERM).end()
+        let mut daemon = self.daemon.take().expect("no daemon was started");
+        wait_for("the daemon to serve", || (daemon.serves() || daemon.try_end().is_some()).then_some(()));
+        daemon.signal(Signal::TERM).end()
     }
 
     /// Rows of a table with their texts.
@@ -337,6 +339,11 @@ impl Running {
 
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().unwrap()).into_owned()
+    }
+
+    /// Whether it said that it serves.
+    fn serves(&self) -> bool {
+        self.stderr().contains(RUNNING)
     }
 
     /// How it ended, if it did.
