@@ -166,18 +166,19 @@ impl Mailroom {
         std::mem::take(&mut lock(&self.observed))
     }
 
-    /// Looks at what the runner of a live session says of itself.
-    fn observe(&self, session: SessionId) -> Result<(), Error> {
+    /// Takes in what a runner said, of itself and of its work. The former is read first and told last: what it had claimed
+    /// when it got on is known by then.
+    fn look_through(&self, session: SessionId) -> Result<(), Error> {
         let live = lock(&self.live).get(&session).copied();
-        if let Some(incarnation) = live
-            && let Some(observation) = self.mailboxes.observe(session, incarnation)?
-        {
+        let observed = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
+        let collected = self.collect(session, None);
+        if let Some(observation) = observed? {
             if observation.state.as_ref().is_some_and(|state| state.progress) {
                 self.around.typing.progress(session);
             }
             lock(&self.observed).push(observation);
         }
-        Ok(())
+        collected
     }
 
     fn forget(&self, session: SessionId, incarnation: u32) {
@@ -221,7 +222,7 @@ impl Mailroom {
                 if let Some(watcher) = lock(&self.watcher).as_ref() {
                     watcher.taken(session);
                 }
-                (session, self.collect(session, None).and_then(|()| self.observe(session)))
+                (session, self.look_through(session))
             }
             Job::CollectRest(session, number) => {
                 let done = self.collect(session, Some(number));

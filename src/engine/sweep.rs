@@ -63,11 +63,18 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
             incarnation.tool_since = state.tool.as_ref().map(|_| cx.now.awake);
         }
         incarnation.tool.clone_from(&state.tool);
-        if state.progress {
+        if state.progress && is_of_claims(cx, txn, observation.session, state.about)? {
             incarnation.get_on(cx.now.awake);
         }
     }
     cx.db.incarnations.put(txn, &key, &incarnation)
+}
+
+/// Whether progress is about something that is still claimed: what the last turn did at its end says nothing of the next
+/// one, which may hang all the same. `about`: the newest message that was claimed then.
+fn is_of_claims(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, about: Option<u64>) -> Result<bool> {
+    let Some(about) = about else { return Ok(true) };
+    Ok(!cx.db.claims.collect_range(txn, (session, 0)..=(session, about), 1)?.is_empty())
 }
 
 fn judge_all(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {

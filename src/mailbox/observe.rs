@@ -78,7 +78,7 @@ impl Seen {
             return None;
         }
         *self = Self { progress: state.progress, tool: tool.clone(), tool_start, ..*self };
-        Some(ObservedState { tool, progress })
+        Some(ObservedState { tool, progress, about: state.about })
     }
 }
 

@@ -169,4 +169,6 @@ pub struct ObservedState {
     pub tool: Option<ToolUse>,
     /// Whether the provider did something since the last look.
     pub progress: bool,
+    /// Position of the newest message that was claimed when it did; not known of earlier runners.
+    pub about: Option<u64>,
 }

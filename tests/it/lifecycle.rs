@@ -373,7 +373,7 @@ fn stuck_incarnations() {
             world.put(claims);
         }
         // From now on nothing counts as progress.
-        let state = ObservedState { tool: tool.clone(), progress: !claims };
+        let state = ObservedState { tool: tool.clone(), progress: !claims, about: None };
         world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: Some(state) }]));
         for _ in 0..last / 30 {
             world.pass(Millis::seconds(30));
@@ -386,6 +386,29 @@ fn stuck_incarnations() {
         world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
         assert!(matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why), "{why:?}");
         assert!(world.effects.contains(&Effect::Stop(S, 1)));
+    }
+}
+
+/// What a turn did at its end, seen when the next message is claimed already, does not keep that one from being stuck.
+#[test]
+fn progress_of_the_last_turn_is_none_of_the_next() {
+    for (about, stuck) in [(Some(2), true), (Some(4), false), (Some(9), false), (None, false)] {
+        let mut world = running();
+        world.pass(Millis::seconds(1));
+        world.inject(&event("2", "y", ""));
+        world.settle();
+        let claims = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![]), claim(4, 1)]);
+        world.put(claims);
+        world.pass(Millis::seconds(1));
+        let state = Some(ObservedState { tool: None, progress: true, about });
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state }]));
+        for _ in 0..3 {
+            world.pass(Millis::seconds(25));
+            world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: None }]));
+        }
+        let why = StopReason::ClaimStuck;
+        let found = matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why);
+        assert_eq!(found, stuck, "{about:?}: {:?}", phase(&world, 1));
     }
 }
 

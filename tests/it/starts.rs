@@ -313,7 +313,7 @@ fn the_tool_that_ran_is_named() {
         let claims = world.outside.write(S, vec![claim(2, number)]);
         world.put(claims);
         let tool = Some(ToolUse { name: "Bash".into(), timeout: Some(Millis::seconds(170)) });
-        let state = Some(ObservedState { tool, progress: false });
+        let state = Some(ObservedState { tool, progress: false, about: None });
         world.put(Input::Sweep(vec![Observation { session: S, incarnation: number, beat: true, state }]));
         world.settle();
         pass(&mut world, 180);

@@ -79,6 +79,7 @@ impl Desk {
         for seq in seqs {
             let ack = self.ack(*seq, AckStatus::Processing);
             self.write(&mut |agent| agent.ack(&ack))?;
+            self.state.claimed(*seq);
         }
         Ok(())
     }

@@ -19,6 +19,8 @@ pub(crate) struct StateBoard {
     state: State,
     /// Tools in use, by the provider's name for the call.
     tools: Vec<(String, Tool)>,
+    /// Newest message that was claimed.
+    claimed: Option<u64>,
     unwritten: bool,
     since_write: Stopwatch,
 }
@@ -27,15 +29,23 @@ impl StateBoard {
     /// Begins at the count where an earlier start of the same incarnation ended.
     pub(crate) fn start(agent: Arc<AgentHalf>, incarnation: u32) -> Result<Self, Error> {
         let before = agent.last_state().filter(|last| last.incarnation == incarnation).map_or(0, |last| last.progress);
-        let state = State { v: WIRE_VERSION, incarnation, progress: before, last_progress: now_iso(), tool: None };
+        let (v, last_progress) = (WIRE_VERSION, now_iso());
+        let state = State { v, incarnation, progress: before, last_progress, about: None, tool: None };
         agent.write_state(&state)?;
-        Ok(Self { agent, state, tools: Vec::new(), unwritten: false, since_write: Stopwatch::start() })
+        let since_write = Stopwatch::start();
+        Ok(Self { agent, state, tools: Vec::new(), claimed: None, unwritten: false, since_write })
+    }
+
+    /// A message was claimed: what happens from now on is about it, too.
+    pub(crate) fn claimed(&mut self, seq: u64) {
+        self.claimed = self.claimed.max(Some(seq));
     }
 
     /// The provider did something.
     pub(crate) fn progress(&mut self) -> Result<(), Error> {
         self.state.progress = self.state.progress.saturating_add(1);
         self.state.last_progress = now_iso();
+        self.state.about = self.claimed;
         self.unwritten = true;
         self.flush()
     }

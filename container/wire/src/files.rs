@@ -153,6 +153,10 @@ pub struct State {
     pub progress: u64,
     /// When the last provider event came (ISO 8601), for people.
     pub last_progress: String,
+    /// The newest message that was claimed when it came: what follows a turn says nothing of the next one. Runners before
+    /// this field existed do not say; their progress counts for whatever is claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<u64>,
     /// The tool in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<Tool>,

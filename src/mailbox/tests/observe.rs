@@ -21,6 +21,10 @@ fn state(incarnation: u32, progress: u64, tool: Option<(&str, &str)>) -> String 
     json!({ "v": 1, "incarnation": incarnation, "progress": progress, "last_progress": "", "tool": tool }).to_string()
 }
 
+fn observed(tool: Option<ToolUse>, progress: bool, about: Option<u64>) -> Option<ObservedState> {
+    Some(ObservedState { tool, progress, about })
+}
+
 fn seen(place: &Place, incarnation: u32) -> Option<(bool, Option<ObservedState>)> {
     let observation = place.mailboxes.observe(SESSION, incarnation).unwrap();
     observation.map(|Observation { session, incarnation: who, beat, state }| {
@@ -39,16 +43,20 @@ fn only_changes_are_told() {
     place.write("state.json", state(1, 0, None));
     assert_eq!(seen(&place, 1), None, "nothing has happened yet");
     place.write("state.json", state(1, 1, None));
-    assert_eq!(seen(&place, 1), Some((false, Some(ObservedState { tool: None, progress: true }))));
+    assert_eq!(seen(&place, 1), Some((false, observed(None, true, None))));
     let tool = Some(ToolUse { name: "Shell".to_owned(), timeout: Some(Millis::new(5_000)) });
     place.write("state.json", state(1, 1, Some(("Shell", "t1"))));
-    assert_eq!(seen(&place, 1), Some((false, Some(ObservedState { tool: tool.clone(), progress: false }))));
+    assert_eq!(seen(&place, 1), Some((false, observed(tool.clone(), false, None))));
     place.write("state.json", state(1, 1, Some(("Shell", "t2"))));
     place.write("heartbeat", beat(1, 2));
-    assert_eq!(seen(&place, 1), Some((true, Some(ObservedState { tool, progress: false }))));
+    assert_eq!(seen(&place, 1), Some((true, observed(tool, false, None))));
     place.write("state.json", state(1, 2, None));
-    assert_eq!(seen(&place, 1), Some((false, Some(ObservedState { tool: None, progress: true }))));
+    assert_eq!(seen(&place, 1), Some((false, observed(None, true, None))));
     assert_eq!(seen(&place, 1), None);
+    place.write("state.json", r#"{"v":1,"incarnation":1,"progress":3,"last_progress":"","about":7}"#);
+    assert_eq!(seen(&place, 1), Some((false, observed(None, true, Some(7)))));
+    place.write("state.json", r#"{"v":1,"incarnation":1,"progress":3,"last_progress":"","about":8}"#);
+    assert_eq!(seen(&place, 1), None, "that more was claimed is no progress");
 }
 
 #[test]

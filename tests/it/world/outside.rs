@@ -314,5 +314,6 @@ pub(crate) fn leftover(said: Said) -> Found {
 
 /// A look at a state file that shows progress.
 pub(crate) fn progress(session: SessionId, incarnation: u32) -> Observation {
-    Observation { session, incarnation, beat: true, state: Some(ObservedState { tool: None, progress: true }) }
+    let state = Some(ObservedState { tool: None, progress: true, about: None });
+    Observation { session, incarnation, beat: true, state }
 }

@@ -23,12 +23,14 @@ impl Sim {
     pub(super) fn sweep(&mut self) {
         let mut observations = self.world.outside.observations();
         for observation in &mut observations {
+            let newest = self.world.session(observation.session).last_number;
             observation.state = self.chance.one_in(3).then(|| ObservedState {
                 tool: self.chance.one_in(3).then(|| ToolUse {
                     name: "Bash".into(),
                     timeout: self.chance.one_in(2).then(|| Millis::minutes(10)),
                 }),
                 progress: self.chance.one_in(2),
+                about: self.chance.one_in(2).then(|| newest.saturating_sub(self.chance.next(4))),
             });
         }
         self.put(Input::Sweep(observations));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, names};
+use crate::bench::{Bench, names, wait_for};
 
 fn fixture(name: &str) -> Value {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/fixtures");
@@ -38,7 +38,8 @@ fn the_golden_message_has_the_golden_answer() {
     assert_eq!(keys(&written("agent/session.json")), keys(&fixture("session.json")));
     let mut idle = fixture("state.json");
     idle.as_object_mut().unwrap().remove("tool");
-    assert_eq!(keys(&written("agent/state.json")), keys(&idle));
+    wait_for("what happened in the turn", || (keys(&written("agent/state.json")) == keys(&idle)).then_some(()));
+    assert_eq!(bench.state().unwrap().about, Some(12));
 }
 
 #[test]
