@@ -167,18 +167,18 @@ impl Mailroom {
     }
 
     /// Takes in what a runner said, of itself and of its work. The former is read first and told last: what it had claimed
-    /// when it got on is known by then.
+    /// when it got on is known by then. If that could not be read, nothing was seen yet.
     fn look_through(&self, session: SessionId) -> Result<(), Error> {
         let live = lock(&self.live).get(&session).copied();
         let observed = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
-        let collected = self.collect(session, None);
+        self.collect(session, None).inspect_err(|_| self.mailboxes.forget(session))?;
         if let Some(observation) = observed? {
             if observation.state.as_ref().is_some_and(|state| state.progress) {
                 self.around.typing.progress(session);
             }
             lock(&self.observed).push(observation);
         }
-        collected
+        Ok(())
     }
 
     fn forget(&self, session: SessionId, incarnation: u32) {

@@ -70,11 +70,11 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
     cx.db.incarnations.put(txn, &key, &incarnation)
 }
 
-/// Whether progress is about something that is still claimed: what the last turn did at its end says nothing of the next
-/// one, which may hang all the same. `about`: the newest message that was claimed then.
+/// Whether progress says something of what is claimed: what the last turn did at its end says nothing of the next one, which
+/// may hang all the same. Without a claim it is work between turns. `about`: the newest message that was claimed then.
 fn is_of_claims(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, about: Option<u64>) -> Result<bool> {
     let Some(about) = about else { return Ok(true) };
-    Ok(!cx.db.claims.collect_range(txn, (session, 0)..=(session, about), 1)?.is_empty())
+    Ok(cx.db.claims.first_in(txn, &session)?.is_none_or(|((_, oldest), _)| oldest <= about))
 }
 
 fn judge_all(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {

@@ -161,7 +161,7 @@ impl Host {
     /// Asks the daemon to stop and waits until it did. One that does not serve yet would not hear that: it would be killed.
     pub(crate) fn stop(&mut self) -> Ended {
         let mut daemon = self.daemon.take().expect("no daemon was started");
-        wait_for("the daemon to serve", || (daemon.serves() || daemon.try_end().is_some()).then_some(()));
+        wait_for("the daemon to serve or end", || (daemon.serves() || daemon.try_end().is_some()).then_some(()));
         daemon.signal(Signal::TERM).end()
     }
 
@@ -327,9 +327,11 @@ impl Running {
         Pid::from_child(&self.child)
     }
 
-    pub(crate) fn signal(self, signal: Signal) -> Self {
-        // One that ended already needs none.
-        kill_process(self.pid(), signal).ok();
+    pub(crate) fn signal(mut self, signal: Signal) -> Self {
+        // One that ended already needs none, and its number may be another's.
+        if self.try_end().is_none() {
+            kill_process(self.pid(), signal).ok();
+        }
         self
     }
 

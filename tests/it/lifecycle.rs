@@ -412,6 +412,20 @@ fn progress_of_the_last_turn_is_none_of_the_next() {
     }
 }
 
+/// What an agent does between turns keeps it from its end, whatever it was about.
+#[test]
+fn work_between_turns_is_progress() {
+    let mut world = running();
+    let found = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![])]);
+    world.put(found);
+    for _ in 0..200 {
+        world.pass(Millis::seconds(20));
+        let state = Some(ObservedState { tool: None, progress: true, about: Some(2) });
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state }]));
+    }
+    assert_eq!(phase(&world, 1), Phase::Running);
+}
+
 /// A machine that sleeps for a night, and a clock that is set, end nothing and hurry nothing.
 #[test]
 fn suspended_machines_kill_nobody() {

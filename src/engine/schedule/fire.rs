@@ -1,7 +1,7 @@
 //! Slots whose time has come: used, skipped or queued, each with a record.
 
 use super::slots::{Passed, Run, Series};
-use super::{end, kept, put, record, zone_of};
+use super::{FIRES_MAX, end, kept, put, record, zone_of};
 use crate::engine::json::{self, Field};
 use crate::engine::messages::{self, NewMessage};
 use crate::engine::{Cx, Result, remove, sessions, wake};
@@ -11,7 +11,7 @@ use crate::model::effect::Effect;
 use crate::model::id::{AgentId, MessageId, TaskId};
 use crate::model::message::{Body, MessageKind};
 use crate::model::session::SessionStatus;
-use crate::model::task::{FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
+use crate::model::task::{Fire, FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
 use crate::state::{ForeignKey, Write};
 
@@ -102,9 +102,23 @@ pub(super) fn unused(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, passed):
             let next = series.after(run.first).filter(|next| *next <= run.last);
             left = next.map(|first| Run { first, count: run.count.map(|count| count.saturating_sub(1)), ..run });
         }
-        before.extend(left);
+        if let Some(run) = left {
+            before.push(without_used(cx, txn, id, (series, run))?);
+        }
     }
     Ok(Passed { newest, before })
+}
+
+/// A run that counts none of the slots within it that were used: those have records of their own.
+fn without_used(cx: &Cx<'_>, txn: &Write<'_>, id: TaskId, (series, run): (&Series, Run)) -> Result<Run> {
+    let Some(mut count) = run.count else { return Ok(run) };
+    for ((_, at), fire) in cx.db.fires.collect_range(txn, (id, run.first)..=(id, run.last), FIRES_MAX)? {
+        // Runs by hand are no slots.
+        if is_use(&fire) && series.after(at.minus(Millis::new(1))) == Some(at) {
+            count = count.saturating_sub(1);
+        }
+    }
+    Ok(Run { count: Some(count), ..run })
 }
 
 /// The first slot after a time that was not used.
@@ -125,7 +139,11 @@ pub(super) fn next_unused(
 
 fn was_used(cx: &Cx<'_>, txn: &Write<'_>, slot: (TaskId, Timestamp)) -> Result<bool> {
     let fire = cx.db.fires.get(txn, &slot)?;
-    Ok(fire.is_some_and(|fire| !matches!(fire.outcome, FireOutcome::Skipped { .. } | FireOutcome::Queued)))
+    Ok(fire.as_ref().is_some_and(is_use))
+}
+
+fn is_use(fire: &Fire) -> bool {
+    !matches!(fire.outcome, FireOutcome::Skipped { .. } | FireOutcome::Queued)
 }
 
 /// Makes the message of a slot and brings it to its agent.

@@ -2,16 +2,13 @@
 //! they are, each with a record that says by which zone it came and until when the slots of then held.
 
 use super::slots::{Passed, Run, Series};
-use super::{fire, put, record, renew, zone_of};
+use super::{FIRES_MAX, fire, put, record, renew, zone_of};
 use crate::engine::{Cx, Result};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task};
 use crate::model::time::{Millis, Timestamp};
 use crate::state::Write;
 use crate::time::zone::Zone;
-
-/// Records of one task that are looked at; those of slots that are due at once are few.
-const FIRES_MAX: usize = 1_000;
 
 /// The times of a task from its next slot on, if its people live in `zone`.
 pub(super) fn series(cx: &Cx<'_>, txn: &Write<'_>, (id, task): (TaskId, &Task), zone: &Zone) -> Result<Series> {

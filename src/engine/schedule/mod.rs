@@ -24,6 +24,9 @@ pub(super) use fire::due;
 pub(super) use over::{forget_fires, over};
 pub(super) use renew::{RENEWAL, renew_all, renew_some};
 
+/// Records of one task that are looked at; those of slots that are due at once, or of a time that comes again, are few.
+const FIRES_MAX: usize = 1_000;
+
 /// Stores a task with the rows that follow from its state.
 fn put(cx: &Cx<'_>, txn: &mut Write<'_>, id: TaskId, (before, after): (Option<&Task>, &Task)) -> Result<()> {
     let (was_due, is_due) = (before.and_then(Task::due), after.due());

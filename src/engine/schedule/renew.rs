@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::slots::Series;
-use super::{kept, put, zone_of};
+use super::{FIRES_MAX, kept, put, zone_of};
 use crate::engine::{Cx, Result};
 use crate::model::effect::Effect;
 use crate::model::id::TaskId;
@@ -14,9 +14,6 @@ use crate::state::{Number, Text, Write};
 
 /// Key under which is noted, among how far walks came, how far this one is while it goes on.
 pub(in crate::engine) const RENEWAL: &str = "tasks_renewed";
-
-/// Records of one task that are looked at; those of a future that did not come are few.
-const FIRES_MAX: usize = 1_000;
 
 /// Lets the next slots of all tasks be found anew, by [`renew_some`] and every sweep after that.
 pub(in crate::engine) fn renew_all(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<()> {

@@ -227,6 +227,25 @@ fn what_was_due_when_people_moved_is_missed_if_the_newest_was_used() {
     assert_eq!(fires(&scene)[0].1, until);
 }
 
+/// A slot that a clock that was ahead used is none of those that are skipped around it.
+#[test]
+fn what_is_skipped_counts_no_slot_that_was_used() {
+    let scene = scene();
+    add(&scene, new(None, Some("0 8 * * *"))).unwrap();
+    let ahead = sweep(&scene, "2026-01-16T14:00:00Z").running.unwrap();
+    done(&scene, ahead);
+    set_clock(&scene, "2026-01-15T12:30:00Z");
+    let by_hand = tell(&scene, TaskCommand::Run(T)).unwrap().running.unwrap();
+    done(&scene, by_hand);
+    sweep(&scene, "2026-01-18T14:00:00Z");
+    let slot = |day: u32| at(&format!("2026-01-{day}T13:00:00Z")).to_string();
+    let skipped = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(&slot(17)), count: Some(2) };
+    let fires = fires(&scene);
+    assert_eq!(fires.iter().find(|(at, _)| *at == slot(15)).map(|(_, outcome)| outcome), Some(&skipped));
+    let used = |day| matches!(fires.iter().find(|(at, _)| *at == slot(day)), Some((_, FireOutcome::Done(_))));
+    assert!(used(16) && !used(17), "{fires:?}");
+}
+
 /// What is made up for are times that came, each by the zone of then, however often people move while they wait.
 #[test]
 fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone() {
