@@ -1,0 +1,132 @@
+//! Who is taken for stuck, silent or idle, and who is not.
+
+use super::*;
+
+/// A claim may be 60 s old without progress, or as old as the running tool may run; 30 minutes without progress end
+/// anything; a runner that is silent for 30 s is dead.
+#[test]
+fn stuck_incarnations() {
+    // (does it beat, its tool, does it claim, seconds until it is stopped, why)
+    let tool = |seconds| Some(ToolUse { name: "Build".into(), timeout: Some(Millis::seconds(seconds)) });
+    for (beats, tool, claims, last, why) in [
+        (true, None, true, 60, StopReason::ClaimStuck),
+        (true, tool(300), true, 300, StopReason::ClaimStuck),
+        (true, tool(3_600), false, 3_600, StopReason::Ceiling),
+        (true, tool(36_000), true, 7_200, StopReason::Ceiling),
+        (true, None, false, 1_800, StopReason::Ceiling),
+        (false, None, true, 30, StopReason::Silent),
+        (false, None, false, 30, StopReason::Silent),
+    ] {
+        let mut world = running();
+        world.pass(Millis::seconds(1));
+        if claims {
+            let claims = world.outside.write(S, vec![claim(2, 1)]);
+            world.put(claims);
+        }
+        // From now on nothing counts as progress.
+        let state = ObservedState { tool: tool.clone(), progress: !claims, about: None };
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: Some(state) }]));
+        for _ in 0..last / 30 {
+            world.pass(Millis::seconds(30));
+            let beat = Observation { session: S, incarnation: 1, beat: true, state: None };
+            world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
+        }
+        assert_eq!(phase(&world, 1), Phase::Running, "{last} s are allowed: {why:?}");
+        world.pass(Millis::new(1));
+        let beat = Observation { session: S, incarnation: 1, beat: true, state: None };
+        world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
+        assert!(matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why), "{why:?}");
+        assert!(world.effects.contains(&Effect::Stop(S, 1)));
+    }
+}
+
+/// What a turn did at its end, seen when the next message is claimed already, does not keep that one from being stuck.
+#[test]
+fn progress_of_the_last_turn_is_none_of_the_next() {
+    for (about, stuck) in [(Some(2), true), (Some(4), false), (Some(9), false), (None, false)] {
+        let mut world = running();
+        world.pass(Millis::seconds(1));
+        world.inject(&event("2", "y", ""));
+        world.settle();
+        let claims = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![]), claim(4, 1)]);
+        world.put(claims);
+        world.pass(Millis::seconds(1));
+        let state = Some(ObservedState { tool: None, progress: true, about });
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state }]));
+        for _ in 0..3 {
+            world.pass(Millis::seconds(25));
+            world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: None }]));
+        }
+        let why = StopReason::ClaimStuck;
+        let found = matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why);
+        assert_eq!(found, stuck, "{about:?}: {:?}", phase(&world, 1));
+    }
+}
+
+/// What an agent does between turns keeps it from its end, whatever it was about.
+#[test]
+fn work_between_turns_is_progress() {
+    let mut world = running();
+    let found = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![])]);
+    world.put(found);
+    for _ in 0..200 {
+        world.pass(Millis::seconds(20));
+        let state = Some(ObservedState { tool: None, progress: true, about: Some(2) });
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state }]));
+    }
+    assert_eq!(phase(&world, 1), Phase::Running);
+}
+
+/// A machine that sleeps for a night, and a clock that is set, end nothing and hurry nothing.
+#[test]
+fn suspended_machines_kill_nobody() {
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    for step in [8 * 3_600_000, -30 * 86_400_000, 365 * 86_400_000_i64] {
+        world.step_clock(step);
+        world.put(Input::Sweep(vec![]));
+        world.settle();
+        assert_eq!(phase(&world, 1), Phase::Running);
+    }
+    let gone = world.outside.end(S, 1, Exit::Code(1));
+    world.put(gone);
+    world.settle();
+    world.step_clock(86_400_000);
+    world.sweep();
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Retry(_))), "a backoff is awake time");
+}
+
+/// A stuck one is stopped, its end is asked for until it comes, its message is tried again.
+#[test]
+fn a_stop_that_is_not_heard_is_asked_for_again() {
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    for _ in 0..9 {
+        world.pass(Millis::seconds(10));
+        world.put(Input::Sweep(world.outside.observations()));
+    }
+    let stops = world.effects.iter().filter(|effect| **effect == Effect::Stop(S, 1)).count();
+    assert_eq!(stops, 3, "at 70, 80 and 90 s");
+    world.settle();
+    assert!(matches!(world.state_of(M), MessageState::Pending(Due::Retry(_))));
+    assert_eq!(world.message(M).tries, 1);
+}
+
+/// What arrives while an idle incarnation is ended by the ceiling is not its fault and goes to the next one at once.
+#[test]
+fn a_message_that_meets_an_idle_end() {
+    let mut world = running();
+    let done = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![])]);
+    world.put(done);
+    world.settle();
+    pass(&mut world, 1_800);
+    world.pass(Millis::seconds(10));
+    world.sweep();
+    assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Ceiling, .. }));
+    let report = world.inject(&event("2", "y", ""));
+    world.settle();
+    let message = world.message(report.wirings[0].message.unwrap());
+    assert_eq!((message.tries, world.session(S).live), (0, Some(2)));
+}
