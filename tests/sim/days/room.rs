@@ -11,6 +11,8 @@ use super::Sim;
 /// Address space of the store when there is room.
 const ROOMY: usize = 512 << 20;
 const PAGE: usize = 4_096;
+/// How many pages a map has left that has hardly any, beside those that are free in it.
+const PAGES: usize = 8 * PAGE;
 /// Smallest map of which a fifth is enough for a transaction over a store that is small itself.
 const MAP_MIN: usize = 4 << 20;
 /// A reserve, which is given back when there is no room.
@@ -31,7 +33,7 @@ pub(super) enum Room {
     Limit(u64),
     /// The map is hardly larger than the store and the fifth that Hearth keeps for what ends work.
     Map(usize),
-    /// The map has some pages left and no more.
+    /// The map has some pages left and no more: sooner or later an input finds no room in it.
     Pages(usize),
 }
 
@@ -69,7 +71,7 @@ impl Sim {
                 let map = usize::try_from(used + used / 4).unwrap().next_multiple_of(PAGE);
                 Room::Map(map.max(file).max(MAP_MIN) + more)
             }
-            _ => Room::Pages(file + 32 * PAGE + more),
+            _ => Room::Pages(file + more % PAGES),
         };
         self.make(room);
         self.count(match room {
