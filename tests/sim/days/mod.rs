@@ -297,6 +297,7 @@ impl Sim {
         self.count(word);
         if self.is_tight() && self.step >= self.tight_until {
             self.widen();
+            self.prove(); // who was heard again may be nobody's member a moment later
         }
         self.happen(*kind);
         let hands = 1 + self.chance.next(self.faults.hands);
