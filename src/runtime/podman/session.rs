@@ -202,12 +202,14 @@ impl Session<'_> {
             Life::Over(exit) => exit,
         };
         let mut tail = api.tail(id, &look.secrets).await;
-        // Podman may know that a container is over before what it wrote last is in its log.
+        // Podman may know that a container is over before what it wrote last is in its log, as a whole.
         for _ in 0..LATE_LOGS {
+            let text = &tail.text;
+            let open = text.trim().is_empty() || !text.ends_with('\n');
             let unfinished = match exit {
                 _ if !tail.complete => false,
-                Exit::Code(1) => tail.text.is_empty() || (tail.text.contains(INIT) && !tail.text.contains(NO_PROGRAM)),
-                Exit::Code(code) => code != 0 && tail.text.is_empty(),
+                Exit::Code(1) => open || (text.contains(INIT) && !text.contains(NO_PROGRAM)),
+                Exit::Code(code) => code != 0 && open,
                 // Mostly by force, with nothing to say.
                 Exit::Signal(_) | Exit::NotStarted(_) | Exit::Unknown => false,
             };

@@ -74,7 +74,8 @@ fn case(image: Image) {
     assert!(told.contains("Your message waits") && told.contains(image.words()), "{told}");
     let doctor: Value = serde_json::from_str(&house.host.run(&["doctor", "--json"], b"").stdout).unwrap();
     let found = doctor["checks"].to_string();
-    assert!(found.contains("agent main failed to start") && found.contains(image.words()), "{found}");
+    let session = || house.host.done(&["sessions", "show", "se1"], b"");
+    assert!(found.contains("agent main failed to start") && found.contains(image.words()), "{found}\n{}", session());
     rename(&house, &["untag", &name, &name]);
     rename(&house, &["tag", &whole, &name]);
     house.wait_shown("echo: hello");
