@@ -123,11 +123,23 @@ pub(super) fn sync_dir(path: &Path) -> Result<()> {
     File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io(path))
 }
 
-/// Holds a directory for one process until it is dropped. None where directories cannot be locked.
-pub(super) fn lock_dir(path: &Path) -> Result<Option<File>> {
+/// Holds a directory for one process until it is dropped.
+#[derive(Debug)]
+pub(super) struct DirLock(File);
+
+impl Drop for DirLock {
+    /// Closing it is not enough: a child that another thread is just starting has it too, until it becomes its program.
+    fn drop(&mut self) {
+        // Should it not go, it goes with the file.
+        flock(&self.0, FlockOperation::Unlock).ok();
+    }
+}
+
+/// Locks a directory. None where directories cannot be locked.
+pub(super) fn lock_dir(path: &Path) -> Result<Option<DirLock>> {
     let dir = File::open(path).map_err(Error::io(path))?;
     match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(dir)),
+        Ok(()) => Ok(Some(DirLock(dir))),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy { path: path.to_owned() }),
         Err(_) => Ok(None),
     }
@@ -204,5 +216,21 @@ pub(in crate::state) fn leave_room(path: &Path) -> Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path)(e)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_lock_is_free_even_if_a_child_has_its_file_still() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = lock_dir(dir.path()).unwrap().unwrap();
+        assert!(matches!(lock_dir(dir.path()), Err(Error::Busy { .. })));
+        let inherited = lock.0.try_clone().unwrap();
+        drop(lock);
+        assert!(lock_dir(dir.path()).is_ok());
+        drop(inherited);
     }
 }

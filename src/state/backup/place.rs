@@ -1,6 +1,5 @@
 //! Where backups lie, and which of them go.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::{Error, Manifest, Place, Result, files};
@@ -49,7 +48,7 @@ pub(super) fn refuse_within(place: &Place, data: &Path) -> Result<()> {
 }
 
 /// Waits for nobody: one process at a time makes backups in a directory, so that leftovers are known as such.
-pub(super) fn turn(dir: &Path) -> Result<Option<File>> {
+pub(super) fn turn(dir: &Path) -> Result<Option<files::DirLock>> {
     files::lock_dir(dir)
 }
 
