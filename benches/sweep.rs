@@ -4,7 +4,7 @@ use criterion::{BenchmarkId, Criterion, SamplingMode};
 use hearth::engine::commit::{Engine, Submission};
 use hearth::model::id::SessionId;
 use hearth::model::input::{Input, RuntimeEvent};
-use hearth::model::mailbox::{Collection, Found, Observation, Record};
+use hearth::model::mailbox::{Beat, Collection, Found, Observation, Record};
 use hearth::model::time::{Awake, Moment};
 
 use crate::ground::asked::Asked;
@@ -91,7 +91,7 @@ fn stuck_claims(c: &mut Criterion) {
     }
     let ground = Ground::new(CONFIGURATION, busy_sessions);
     let beats =
-        (1..=BUSY).map(|id| Observation { session: SessionId::new(id), incarnation: 1, beat: true, state: None });
+        (1..=BUSY).map(|id| Observation { session: SessionId::new(id), incarnation: 1, beat: Beat::New, state: None });
     let groups = [vec![submission(Input::Sweep(beats.collect()))]];
     let late = |engine: &Engine| {
         let begin = now();

@@ -153,7 +153,7 @@ mod tests {
     use crate::model::content::{Content, RawJson};
     use crate::model::id::SessionId;
     use crate::model::input::InboundEvent;
-    use crate::model::mailbox::Observation;
+    use crate::model::mailbox::{Beat, Observation};
     use crate::model::message::MessageKind;
 
     fn event(bytes: usize) -> Item {
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn sweeps_coalesce_and_a_closed_queue_drains() {
         let inbox = Inbox::default();
-        let beat = |incarnation| Observation { session: SessionId::new(1), incarnation, beat: true, state: None };
+        let beat = |incarnation| Observation { session: SessionId::new(1), incarnation, beat: Beat::New, state: None };
         inbox.push(Item::of(Input::Sweep(vec![beat(1)])));
         inbox.push(Item::of(Input::Sweep(vec![beat(2)])));
         assert_eq!(inbox.len(), 1);

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::files::Files;
 use super::inbox::{Inbox, Item};
+use super::sightings::Sightings;
 use super::stop::{Needed, Stop};
 use super::typing::Typing;
 use crate::clock::Clock;
@@ -55,8 +56,8 @@ pub(super) struct Mailroom {
     live: Mutex<HashMap<SessionId, u32>>,
     /// Sessions whose next look waits for its thread: one look finds everything.
     to_collect: Mutex<HashSet<SessionId>>,
-    /// What was observed since the last tick.
-    observed: Mutex<Vec<Observation>>,
+    /// What was seen since the last tick.
+    sightings: Mutex<Sightings>,
     /// What agents may still say outside of answers.
     budgets: Mutex<HashMap<SessionId, Budget>>,
     /// What each agent did without when it last started.
@@ -98,7 +99,7 @@ impl Mailroom {
             mailboxes,
             live: Mutex::default(),
             to_collect: Mutex::default(),
-            observed: Mutex::default(),
+            sightings: Mutex::default(),
             budgets: Mutex::default(),
             left_out: Mutex::default(),
             around,
@@ -132,6 +133,9 @@ impl Mailroom {
         if matches!(job, Job::Collect(_)) && !lock(&self.to_collect).insert(session) {
             return;
         }
+        if let Job::Launch(launch) = &job {
+            lock(&self.sightings).expect(session, launch.incarnation);
+        }
         let desk = usize::try_from(session.number() % THREADS as u64).unwrap_or(0);
         if let Some(desk) = self.desks.get(desk) {
             // A desk that is gone belongs to a daemon that is stopping; the next start asks again.
@@ -156,29 +160,38 @@ impl Mailroom {
         }
     }
 
-    /// What was observed in live mailboxes since the last tick. Every live mailbox is looked through again, since a watcher
+    /// What was seen in live mailboxes since the last tick. Every live mailbox is looked through again, since a watcher
     /// can miss something, and heartbeats are not watched at all.
     pub(super) fn look(&self) -> Vec<Observation> {
-        let live: Vec<SessionId> = lock(&self.live).keys().copied().collect();
-        for session in live {
+        let seen = lock(&self.sightings).take();
+        let live: Vec<(SessionId, u32)> =
+            lock(&self.live).iter().map(|(session, number)| (*session, *number)).collect();
+        for (session, incarnation) in live {
+            lock(&self.sightings).expect(session, incarnation);
             self.give(session, Job::Collect(session));
         }
-        std::mem::take(&mut lock(&self.observed))
+        seen
+    }
+
+    /// What a sweep was told and could not take in is told to the next one.
+    pub(super) fn look_again(&self, told: Vec<Observation>) {
+        lock(&self.sightings).give_back(told);
     }
 
     /// Takes in what a runner said, of itself and of its work. The former is read first and told last: what it had claimed
-    /// when it got on is known by then. If that could not be read, nothing was seen yet.
+    /// when it got on is known by then. If that could not be taken in, only that it is alive was seen.
     fn look_through(&self, session: SessionId) -> Result<(), Error> {
         let live = lock(&self.live).get(&session).copied();
-        let observed = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
-        self.collect(session, None).inspect_err(|_| self.mailboxes.forget(session))?;
-        if let Some(observation) = observed? {
-            if observation.state.as_ref().is_some_and(|state| state.progress) {
-                self.around.typing.progress(session);
-            }
-            lock(&self.observed).push(observation);
+        let sight = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
+        let collected = self.collect(session, None);
+        let wholly = matches!(collected, Ok(Taken::Wholly));
+        let (sight, failed) = sight.map_or_else(|error| (None, Err(error)), |sight| (sight, Ok(())));
+        let news = sight.and_then(|sight| self.mailboxes.note(sight, wholly));
+        if news.as_ref().and_then(|news| news.state.as_ref()).is_some_and(|state| state.progress) {
+            self.around.typing.progress(session);
         }
-        Ok(())
+        lock(&self.sightings).looked(session, news);
+        collected.and(failed)
     }
 
     fn forget(&self, session: SessionId, incarnation: u32) {
@@ -186,6 +199,7 @@ impl Mailroom {
         if live.get(&session) == Some(&incarnation) {
             live.remove(&session);
             drop(live);
+            lock(&self.sightings).forget(session);
             if let Some(watcher) = lock(&self.watcher).as_ref() {
                 watcher.unwatch(session);
             }
@@ -227,7 +241,7 @@ impl Mailroom {
             Job::CollectRest(session, number) => {
                 let done = self.collect(session, Some(number));
                 self.forget(session, number);
-                (session, done)
+                (session, done.map(drop))
             }
         };
         if let Err(error) = done {
@@ -325,6 +339,7 @@ impl Mailroom {
 
     fn not_started(&self, launch: &Launch, reason: String) {
         let (session, incarnation) = (launch.session, launch.incarnation);
+        lock(&self.sightings).forget(session);
         tracing::warn!(%session, incarnation, reason, "agent not started");
         let exit = Exit::NotStarted(reason);
         let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
@@ -342,7 +357,7 @@ impl Mailroom {
 
     /// Reads a mailbox and waits until the engine has taken in what was found, so that the next look does not find the
     /// same again.
-    fn collect(&self, session: SessionId, closes: Option<u32>) -> Result<(), Error> {
+    fn collect(&self, session: SessionId, closes: Option<u32>) -> Result<Taken, Error> {
         let now = self.around.clock.now().awake;
         let allowed = lock(&self.budgets).entry(session).or_insert_with(|| Budget::new(now)).left(now);
         let collected = match closes {
@@ -356,10 +371,11 @@ impl Mailroom {
         for fault in &collected.faults {
             tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
         }
+        let mut taken = if collected.faults.is_empty() { Taken::Wholly } else { Taken::InPart };
         if !collected.collection.found.is_empty() {
             self.around.typing.progress(session);
         } else if collected.collection.closes.is_none() {
-            return Ok(());
+            return Ok(taken);
         }
         crash::point(if closes.is_none() { "collected" } else { "collected-rest" });
         let (answer, heard) = oneshot::channel();
@@ -369,13 +385,25 @@ impl Mailroom {
         match heard.blocking_recv() {
             Ok(Ok(Reply::Done)) | Err(_) => {}
             Ok(Ok(other)) => tracing::warn!(%session, ?other, "an unexpected answer to a collection"),
-            Ok(Err(error)) => tracing::warn!(%session, %error, "a collection was not taken in; it is tried again"),
+            Ok(Err(error)) => {
+                tracing::warn!(%session, %error, "a collection was not taken in; it is tried again");
+                taken = Taken::InPart;
+            }
         }
         if collected.more {
             self.give(session, closes.map_or(Job::Collect(session), |number| Job::CollectRest(session, number)));
         }
-        Ok(())
+        Ok(taken)
     }
+}
+
+/// What became of what a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// All of it is in the store.
+    Wholly,
+    /// Some of it could not be read, or not be stored.
+    InPart,
 }
 
 fn work(jobs: &Receiver<Job>, room: &std::sync::Weak<Mailroom>) {

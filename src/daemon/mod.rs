@@ -45,6 +45,7 @@ mod reconcile;
 mod runtime;
 pub mod selftest;
 pub mod setup;
+mod sightings;
 mod skips;
 mod stop;
 mod switchboard;
@@ -288,8 +289,11 @@ impl Daemon {
                 Ok(done) => {
                     crash::point("committed");
                     self.metrics.committed(&group, began.elapsed());
-                    for ((answer, to), one) in done.into_iter().zip(answers).zip(&group) {
-                        self.metrics.answered(one, &answer);
+                    for ((answer, to), one) in done.into_iter().zip(answers).zip(group) {
+                        self.metrics.answered(&one, &answer);
+                        if let (Err(_), Input::Sweep(told)) = (&answer, one.input) {
+                            self.mailroom.look_again(told);
+                        }
                         answer_and_perform(world, answer, to);
                     }
                     crash::point("performed");

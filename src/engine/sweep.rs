@@ -1,5 +1,7 @@
 //! What is due, from indexes only: the cost follows the work, not the size of the store.
 
+use std::collections::BTreeSet;
+
 use super::stuck::{self, Verdict};
 use super::{
     Applied, Cx, Result, approvals, deliver, group, lifecycle, messages, outbox, places, remove, requests, retention,
@@ -9,7 +11,7 @@ use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::Phase;
-use crate::model::mailbox::Observation;
+use crate::model::mailbox::{Beat, Observation};
 use crate::model::message::{Due, MessageState};
 use crate::model::report::{Caused, Reply};
 use crate::model::time::Awake;
@@ -21,8 +23,9 @@ pub(super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>, observations: &[Observatio
     for observation in observations {
         cx.apart(txn, &mut effects, |txn, _| observe(cx, txn, observation))?;
     }
+    let unseen = observations.iter().filter(|seen| seen.beat == Beat::Unseen).map(|seen| seen.session).collect();
+    cx.apart(txn, &mut effects, |txn, effects| judge_all(cx, txn, &unseen, effects))?;
     let parts = [
-        judge_all,
         approvals::due,
         requests::expire,
         schedule::renew_some,
@@ -51,7 +54,7 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
         return Ok(());
     }
     let mut incarnation = cx.db.incarnations.require(txn, &key)?;
-    if observation.beat {
+    if observation.beat == Beat::New {
         incarnation.beat = cx.now.awake;
         // A runner that beats runs, whatever became of the runtime's word.
         if incarnation.phase == Phase::Starting {
@@ -71,15 +74,17 @@ fn observe(cx: &Cx<'_>, txn: &mut Write<'_>, observation: &Observation) -> Resul
 }
 
 /// Whether progress says something of what is claimed: what the last turn did at its end says nothing of the next one, which
-/// may hang all the same. Without a claim it is work between turns. `about`: the newest message that was claimed then.
+/// may hang all the same, also if it was here before and is tried again behind newer ones. Without a claim it is work
+/// between turns. `about`: the message that it was about.
 fn is_of_claims(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId, about: Option<u64>) -> Result<bool> {
     let Some(about) = about else { return Ok(true) };
-    Ok(cx.db.claims.first_in(txn, &session)?.is_none_or(|((_, oldest), _)| oldest <= about))
+    Ok(cx.db.claims.contains(txn, &(session, about))? || cx.db.claims.first_in(txn, &session)?.is_none())
 }
 
-fn judge_all(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+fn judge_all(cx: &Cx<'_>, txn: &mut Write<'_>, unseen: &BTreeSet<SessionId>, effects: &mut Vec<Effect>) -> Result<()> {
     for live in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        cx.apart(txn, effects, |txn, effects| judge(cx, txn, live, effects))?;
+        let is_seen = !unseen.contains(&live.0);
+        cx.apart(txn, effects, |txn, effects| judge(cx, txn, live, is_seen, effects))?;
     }
     Ok(())
 }
@@ -88,12 +93,15 @@ fn judge(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
     (session, number): (SessionId, u32),
+    is_seen: bool,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
     let claims = claims_of(cx, txn, session)?;
     match stuck::decide(&incarnation, &claims, cx.policy, cx.now.awake) {
         Verdict::Leave => lifecycle::end_outdated(cx, txn, (session, number), effects)?,
+        // What it has to say for itself may lie there unread: a slow disk, or the files of another, is not its fault.
+        Verdict::Stop(_) if !is_seen => {}
         Verdict::Stop(why) => lifecycle::stop(cx, txn, (session, number), why, effects)?,
         Verdict::LaunchAgain => wake::launch_again(cx, txn, (session, number), effects)?,
         Verdict::Inquire => effects.push(Effect::Inquire(session, number)),

@@ -32,6 +32,8 @@ const RECORDS: usize = 250;
 const BYTES: u64 = 8 * 1024 * 1024;
 /// Bytes of answers that one end may name.
 const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes of files that are copied in one look; the last message's may go beyond.
+const COPIED_BYTES: u64 = 64 * 1024 * 1024;
 /// Answers that one end may name.
 const ANSWERS: usize = 100;
 /// Bytes that one look reads of answers that are not due yet.
@@ -126,6 +128,8 @@ struct Collector<'a> {
     /// For answers that ends name.
     answer_room: Room,
     waiting_bytes: u64,
+    /// Bytes of files that may still be copied: others wait for the disk meanwhile.
+    copied_bytes: u64,
     /// Nothing was left for another look.
     complete: bool,
     crowded: bool,
@@ -151,6 +155,7 @@ impl<'a> Collector<'a> {
             end_room: Room::WHOLE,
             answer_room: Room { records: RECORDS, bytes: ANSWER_BYTES },
             waiting_bytes: WAITING_BYTES,
+            copied_bytes: COPIED_BYTES,
             complete: true,
             crowded: false,
             removed: false,
@@ -227,7 +232,7 @@ impl<'a> Collector<'a> {
 
     /// Takes in a file that no ack names: at once, or not before an ack names it, or as a leftover.
     fn look_at(&mut self, dir: &Dir, id: &OutId, all_acks: bool) {
-        if self.room.is_full() || (!all_acks && self.gone.is_some()) {
+        if self.room.is_full() || self.copied_bytes == 0 || (!all_acks && self.gone.is_some()) {
             self.complete = false;
             return;
         }
@@ -305,7 +310,7 @@ impl<'a> Collector<'a> {
     }
 
     fn take_end(&mut self, end: &End) {
-        if self.answer_room.is_full() {
+        if self.answer_room.is_full() || self.copied_bytes == 0 {
             self.complete = false;
             return;
         }
@@ -387,6 +392,8 @@ impl<'a> Collector<'a> {
             };
             self.refused.push(Found { record, files: Vec::new() });
         }
+        let copied = files.iter().map(|file| file.attachment.size).sum();
+        self.copied_bytes = self.copied_bytes.saturating_sub(copied);
         Ok(Said { files, ..parsed.said })
     }
 

@@ -46,6 +46,7 @@ pub use collect::Collected;
 pub use error::Error;
 pub use judge::{Judged, judge};
 pub use keep::KeptFiles;
+pub use observe::Sight;
 pub use watch::Watcher;
 
 use dir::{Dir, Look};
@@ -148,15 +149,21 @@ impl Mailboxes {
         }
     }
 
-    /// What changed in heartbeat and state of a live incarnation since the last call for it.
+    /// Reads heartbeat and state of a live incarnation; none if it has no mailbox.
     ///
     /// # Errors
     /// [`Error`] if the machine cannot read; what the agent wrote is never one.
-    pub fn observe(&self, session: SessionId, incarnation: u32) -> Result<Option<Observation>, Error> {
+    pub fn observe(&self, session: SessionId, incarnation: u32) -> Result<Option<Sight>, Error> {
         match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => self.observer.observe(&mailbox, incarnation),
+            Some(mailbox) => self.observer.observe(&mailbox, incarnation).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// What is new in what was seen since something was noted last; it is not new any more then. Only the heartbeat is
+    /// noted unless `wholly`: what the agent did can be told only when what it wrote before is known.
+    pub fn note(&self, sight: Sight, wholly: bool) -> Option<Observation> {
+        self.observer.note(sight, wholly)
     }
 
     /// Forgets what was observed of a session that is not live any more.

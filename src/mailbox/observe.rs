@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hearth_wire::{HEARTBEAT_FILE, Heartbeat, SESSION_FILE, STATE_FILE, SessionFile, State, WIRE_VERSION, limits};
 use rustix::fs::RawMode;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::ToolUse;
-use crate::model::mailbox::{Observation, ObservedState};
+use crate::model::mailbox::{Beat, Observation, ObservedState};
 use crate::model::time::Millis;
 
 use super::dir::Look;
@@ -35,6 +35,15 @@ pub(super) struct Observer {
     last: Mutex<HashMap<SessionId, Seen>>,
 }
 
+/// What a look saw of a live runner. It is news until it is noted.
+#[derive(Debug)]
+pub struct Sight {
+    session: SessionId,
+    seen: Seen,
+    state: Option<ObservedState>,
+    beat: Option<u64>,
+}
+
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Seen {
     incarnation: u32,
@@ -47,23 +56,39 @@ struct Seen {
 
 impl Observer {
     /// Looks at heartbeat and state of a live incarnation. What other incarnations wrote says nothing about this one.
-    pub(super) fn observe(&self, mailbox: &Mailbox, incarnation: u32) -> Result<Option<Observation>, Error> {
+    pub(super) fn observe(&self, mailbox: &Mailbox, incarnation: u32) -> Result<Sight, Error> {
         let beat = read::<Heartbeat>(mailbox, HEARTBEAT_FILE)?.filter(|h| h.incarnation == incarnation);
         let state = read::<State>(mailbox, STATE_FILE)?.filter(|s| s.incarnation == incarnation);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = last.entry(mailbox.session).or_default();
-        if seen.incarnation != incarnation {
-            *seen = Seen { incarnation, ..Seen::default() };
-        }
-        let beat = beat.is_some_and(|beat| seen.beat.replace(beat.beat) != Some(beat.beat));
+        let mut seen = self.last(mailbox.session, incarnation);
         let state = state.and_then(|state| seen.news(state));
-        let observation = Observation { session: mailbox.session, incarnation, beat, state };
-        Ok((observation.beat || observation.state.is_some()).then_some(observation))
+        Ok(Sight { session: mailbox.session, seen, state, beat: beat.map(|beat| beat.beat) })
+    }
+
+    /// Notes what was seen of a heart; with the state only if `wholly`, else that is news again the next time.
+    pub(super) fn note(&self, sight: Sight, wholly: bool) -> Option<Observation> {
+        let Sight { session, seen, state, beat } = sight;
+        let incarnation = seen.incarnation;
+        let before = self.last(session, incarnation);
+        let is_new = beat.is_some() && before.beat != beat;
+        let after = if wholly { seen } else { before };
+        self.lock().insert(session, Seen { beat: beat.or(after.beat), ..after });
+        let state = state.filter(|_| wholly);
+        let beat = if is_new { Beat::New } else { Beat::None };
+        (is_new || state.is_some()).then_some(Observation { session, incarnation, beat, state })
     }
 
     /// Forgets a session that is not live any more.
     pub(super) fn forget(&self, session: SessionId) {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+        self.lock().remove(&session);
+    }
+
+    fn last(&self, session: SessionId, incarnation: u32) -> Seen {
+        let last = self.lock().get(&session).filter(|seen| seen.incarnation == incarnation).cloned();
+        last.unwrap_or(Seen { incarnation, ..Seen::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Seen>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,7 +102,7 @@ impl Seen {
         if !progress && tool == self.tool && tool_start == self.tool_start {
             return None;
         }
-        *self = Self { progress: state.progress, tool: tool.clone(), tool_start, ..*self };
+        (self.progress, self.tool, self.tool_start) = (state.progress, tool.clone(), tool_start);
         Some(ObservedState { tool, progress, about: state.about })
     }
 }

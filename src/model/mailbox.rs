@@ -149,17 +149,28 @@ pub enum Target {
     Address(Address),
 }
 
-/// What changed in a live mailbox since the last look; no change, no observation.
+/// What changed in a live mailbox since the last look, or that nobody came to look; no change, no observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     /// Whose mailbox.
     pub session: SessionId,
     /// Which incarnation wrote.
     pub incarnation: u32,
-    /// Its heartbeat changed.
-    pub beat: bool,
+    /// What is known of its heartbeat.
+    pub beat: Beat,
     /// Its state file changed; what it says now.
     pub state: Option<ObservedState>,
+}
+
+/// What is known of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// There was one since the last look.
+    New,
+    /// There was none.
+    None,
+    /// The last look was asked for and is not over: there may have been one, as well as anything else that a runner writes.
+    Unseen,
 }
 
 /// What a state file says.
@@ -169,6 +180,6 @@ pub struct ObservedState {
     pub tool: Option<ToolUse>,
     /// Whether the provider did something since the last look.
     pub progress: bool,
-    /// Position of the newest message that was claimed when it did; not known of earlier runners.
+    /// Position of the message that this was about; some runners do not say.
     pub about: Option<u64>,
 }

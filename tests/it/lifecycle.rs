@@ -4,7 +4,7 @@ use hearth::model::delivery::DeliveryResult;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Answer, Collection, Found, Observation, ObservedState, Record, Target};
+use hearth::model::mailbox::{Answer, Beat, Collection, Found, Observation, ObservedState, Record, Target};
 use hearth::model::message::{Completion, Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::{Effect, Input, Millis};

@@ -5,7 +5,7 @@ use hearth::model::entity::Folder;
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Observation, ObservedState};
+use hearth::model::mailbox::{Beat, Observation, ObservedState};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::{Effect, Input, Millis};
 
@@ -314,7 +314,7 @@ fn the_tool_that_ran_is_named() {
         world.put(claims);
         let tool = Some(ToolUse { name: "Bash".into(), timeout: Some(Millis::seconds(170)) });
         let state = Some(ObservedState { tool, progress: false, about: None });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: number, beat: true, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: number, beat: Beat::New, state }]));
         world.settle();
         pass(&mut world, 180);
         assert_eq!(world.incarnation(S, number).stopped_for, Some(StopReason::ClaimStuck), "{number}");

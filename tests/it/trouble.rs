@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use hearth::state::{Options, Store};
 use serde_json::{Value, json};
@@ -331,6 +332,35 @@ fn a_death_before_the_reserve_goes_is_survived() {
         host.check();
         host.stop();
     }
+}
+
+/// Who waits for room for longer than a silent runner may live is not dead, and its turn is not done again. Another program
+/// takes the part of the reserve that was meant for it, too.
+#[test]
+fn a_runner_that_waits_for_room_is_alive() {
+    let mut host = Host::new();
+    let Some(_disk) = Disk::mount(host.data()) else { return };
+    host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n{}", crate::host::CHAT));
+    host.start();
+    host.inject("m1", "!until go\nit took long");
+    wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
+    let mut filler = Filler::fill(&host.data());
+    let beat = || std::fs::metadata(host.data().join("sessions/se1/agent/heartbeat")).unwrap().modified().unwrap();
+    let before = beat();
+    for _ in 0..40 {
+        std::thread::sleep(Duration::from_secs(1));
+        filler.take(&[1; 65_536]);
+        filler.take(&[1]);
+    }
+    assert!(std::fs::write(host.data().join("other"), [1; 8_192]).is_err(), "there was no room");
+    assert!(beat() > before + Duration::from_secs(30));
+    filler.make_room();
+    host.go();
+    wait_for("the answer", || host.said().contains(&"echo: it took long".to_owned()).then_some(()));
+    host.wait_settled();
+    assert_eq!(host.rows("messages")[0]["value"]["tries"], 0);
+    host.check();
+    host.stop();
 }
 
 /// A file that fills the disk of a data directory to its end.

@@ -21,6 +21,9 @@ use crate::log;
 use crate::outgoing::Readable;
 use crate::stop::Error;
 
+/// Bytes of a heartbeat; its numbers may have twenty digits.
+const BEAT_BYTES_MAX: usize = 100;
+
 /// `agent/` of a session.
 #[derive(Debug)]
 pub(crate) struct AgentHalf {
@@ -153,8 +156,20 @@ impl AgentHalf {
         self.write_json(&self.dir, SESSION_FILE, session, Lasting::Place)
     }
 
+    /// On a full disk the file that is there gets the new beat: that needs no room, and who waits for room is not dead.
     pub(crate) fn write_heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), Error> {
-        self.write_json(&self.dir, HEARTBEAT_FILE, heartbeat, Lasting::Not)
+        match self.write_json(&self.dir, HEARTBEAT_FILE, heartbeat, Lasting::Not) {
+            Err(error) if error.is_full_disk() => self.beat_in_place(heartbeat).map_err(|_| error),
+            written => written,
+        }
+    }
+
+    /// A reader that comes in between finds half a beat, and comes again.
+    fn beat_in_place(&self, heartbeat: &Heartbeat) -> io::Result<()> {
+        let mut file = File::options().write(true).open(self.dir.join(HEARTBEAT_FILE))?;
+        let before = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min(BEAT_BYTES_MAX);
+        let beat = serde_json::to_string(heartbeat)?;
+        file.write_all(format!("{beat:before$}").as_bytes())
     }
 
     /// The last state, heartbeat and continuations; none if absent or unreadable, since all can be begun anew.
@@ -251,4 +266,30 @@ fn names(dir: &Path) -> Result<Vec<String>, Error> {
 
 fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_beat_that_finds_no_room_goes_into_the_file_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = AgentHalf::new(dir.path(), None);
+        fs::create_dir(&agent.dir).unwrap();
+        let beat = |beat| Heartbeat { v: 1, incarnation: 1, beat };
+        assert!(agent.beat_in_place(&beat(1)).is_err(), "there is none");
+        agent.write_heartbeat(&beat(1_000)).unwrap();
+        let file = || fs::metadata(agent.dir.join(HEARTBEAT_FILE)).unwrap().ino();
+        let before = file();
+        for number in [9, 99_999] {
+            agent.beat_in_place(&beat(number)).unwrap();
+            assert_eq!((agent.last_heartbeat(), file()), (Some(beat(number)), before));
+        }
+        fs::write(agent.dir.join(HEARTBEAT_FILE), vec![b' '; 1_000_000]).unwrap();
+        agent.beat_in_place(&beat(1)).unwrap();
+        assert_eq!(agent.last_heartbeat(), Some(beat(1)));
+    }
 }

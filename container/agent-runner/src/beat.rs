@@ -8,7 +8,7 @@ use hearth_wire::{Heartbeat, WIRE_VERSION};
 use crate::agent::AgentHalf;
 use crate::gate::Gate;
 use crate::log;
-use crate::stop::Error;
+use crate::stop::{Error, Stop};
 
 /// Time between two beats.
 const EVERY: Duration = Duration::from_secs(5);
@@ -25,8 +25,13 @@ pub(crate) fn start(agent: &Arc<AgentHalf>, mut gate: Gate) -> Result<(), Error>
         let mut failing = false;
         loop {
             std::thread::sleep(EVERY);
-            if gate.check().is_err() {
-                return; // The loop stops for the same reason, and says it.
+            match gate.check() {
+                Ok(()) => {}
+                // The loop stops for the same reason, and says it.
+                Err(Stop::Superseded { .. } | Stop::Asked) => return,
+                // Whoever may not go on does not beat; but what cannot be read now may be read the next time, and the
+                // loop may not even have missed it.
+                Err(Stop::Broken(_)) => continue,
             }
             heartbeat.beat += 1;
             let beaten = agent.write_heartbeat(&heartbeat);

@@ -95,6 +95,7 @@ impl Desk {
         let retry = failure.and_then(|failure| failure.retry);
         let ack = Ack { out, ends: others.to_vec(), error, retry, ..self.ack(*last, status) };
         self.write(&mut |agent| agent.ack(&ack))?;
+        self.state.ended(seqs);
         self.inbox.finish(seqs);
         Ok(())
     }
@@ -103,6 +104,7 @@ impl Desk {
     pub(crate) fn end_gated(&mut self, seq: u64, gated: Gated) -> Result<(), Stop> {
         let ack = Ack { gated: Some(gated), ..self.ack(seq, AckStatus::Completed) };
         self.write(&mut |agent| agent.ack(&ack))?;
+        self.state.ended(&[seq]);
         self.inbox.finish(&[seq]);
         Ok(())
     }

@@ -19,8 +19,8 @@ pub(crate) struct StateBoard {
     state: State,
     /// Tools in use, by the provider's name for the call.
     tools: Vec<(String, Tool)>,
-    /// Newest message that was claimed.
-    claimed: Option<u64>,
+    /// Messages that were claimed and have not ended, in the order in which they were claimed.
+    open: Vec<u64>,
     unwritten: bool,
     since_write: Stopwatch,
 }
@@ -33,19 +33,26 @@ impl StateBoard {
         let state = State { v, incarnation, progress: before, last_progress, about: None, tool: None };
         agent.write_state(&state)?;
         let since_write = Stopwatch::start();
-        Ok(Self { agent, state, tools: Vec::new(), claimed: None, unwritten: false, since_write })
+        Ok(Self { agent, state, tools: Vec::new(), open: Vec::new(), unwritten: false, since_write })
     }
 
-    /// A message was claimed: what happens from now on is about it, too.
+    /// A message was claimed. What happens is about the one that was claimed first, until that one ends.
     pub(crate) fn claimed(&mut self, seq: u64) {
-        self.claimed = self.claimed.max(Some(seq));
+        if !self.open.contains(&seq) {
+            self.open.push(seq);
+        }
+    }
+
+    /// Messages ended. What happens before another one is claimed is still about them.
+    pub(crate) fn ended(&mut self, seqs: &[u64]) {
+        self.open.retain(|seq| !seqs.contains(seq));
     }
 
     /// The provider did something.
     pub(crate) fn progress(&mut self) -> Result<(), Error> {
         self.state.progress = self.state.progress.saturating_add(1);
         self.state.last_progress = now_iso();
-        self.state.about = self.claimed;
+        self.state.about = self.open.first().copied().or(self.state.about);
         self.unwritten = true;
         self.flush()
     }
@@ -107,5 +114,30 @@ impl StateBoard {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What follows the end of a message that was done is not about one that comes back after it.
+    #[test]
+    fn what_happens_is_about_what_was_claimed_first_and_has_not_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(hearth_wire::AGENT_DIR)).unwrap();
+        let mut board = StateBoard::start(Arc::new(AgentHalf::new(dir.path(), None)), 1).unwrap();
+        let mut about = |claimed: &[u64], ended: &[u64]| {
+            claimed.iter().for_each(|seq| board.claimed(*seq));
+            board.ended(ended);
+            board.progress().unwrap();
+            board.state.about
+        };
+        assert_eq!(about(&[], &[]), None);
+        assert_eq!(about(&[6, 8, 6], &[]), Some(6));
+        assert_eq!(about(&[10], &[8]), Some(6));
+        assert_eq!(about(&[], &[6]), Some(10));
+        assert_eq!(about(&[], &[10]), Some(10), "nothing else is claimed");
+        assert_eq!(about(&[4], &[]), Some(4), "an older one comes back");
     }
 }

@@ -153,8 +153,9 @@ pub struct State {
     pub progress: u64,
     /// When the last provider event came (ISO 8601), for people.
     pub last_progress: String,
-    /// The newest message that was claimed when it came: what follows a turn says nothing of the next one. Runners before
-    /// this field existed do not say; their progress counts for whatever is claimed.
+    /// What the last provider event was about: of the messages that were claimed and had not ended, the one that was
+    /// claimed first; where there was none, as before. What follows a turn says nothing of the next one. A runner that
+    /// does not say it gets on with whatever is claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<u64>,
     /// The tool in use.

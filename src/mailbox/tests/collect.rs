@@ -338,6 +338,32 @@ fn much_is_taken_in_slices_without_an_end_before_what_was_said() {
     assert_eq!(place.found(), []);
 }
 
+/// Whoever sends large files is not looked at again before others were.
+#[test]
+fn one_look_copies_no_more_than_one_large_message() {
+    let place = Place::new();
+    for (number, id) in [(1, "a"), (3, "b")] {
+        place.write(&format!("out/files/{id}/f"), "");
+        place.write(&format!("out/{id}.json"), said_with(id, 1, number, json!({ "files": ["f"] })));
+    }
+    place.write("out/files/c/f", "");
+    place.write("out/c.json", said_with("c", 1, 5, json!({ "final": true, "files": ["f"] })));
+    place.write("ack/4.1.completed.json", ack(4, 1, "completed", &["c"]));
+    for id in ["a", "b", "c"] {
+        let file = std::fs::File::options().write(true).open(place.agent(&format!("out/files/{id}/f"))).unwrap();
+        file.set_len(hearth_wire::limits::FILE_BYTES).unwrap();
+    }
+    let mut all = Vec::new();
+    for look in 1..=3 {
+        let collected = place.collect();
+        place.discard(&collected.collection);
+        assert_eq!((collected.collection.found.len(), collected.more), (1, look < 3), "{collected:?}");
+        all.extend(lines(&collected.collection.found));
+    }
+    all[..2].sort_unstable();
+    assert_eq!(all, ["said 1 a", "said 3 b", "end 4 by 1 [c \"text of c\"]"]);
+}
+
 #[test]
 fn one_ack_ends_a_whole_turn_within_bounds() {
     let place = Place::new();

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::mailbox::Mailboxes;
 use crate::model::incarnation::ToolUse;
-use crate::model::mailbox::{Observation, ObservedState};
+use crate::model::mailbox::{Beat, Observation, ObservedState};
 use crate::model::time::Millis;
 
 use super::{Place, SESSION};
@@ -26,11 +26,30 @@ fn observed(tool: Option<ToolUse>, progress: bool, about: Option<u64>) -> Option
 }
 
 fn seen(place: &Place, incarnation: u32) -> Option<(bool, Option<ObservedState>)> {
-    let observation = place.mailboxes.observe(SESSION, incarnation).unwrap();
-    observation.map(|Observation { session, incarnation: who, beat, state }| {
+    seen_in(place, incarnation, true)
+}
+
+/// What a look tells that took in all that was written, or could not.
+fn seen_in(place: &Place, incarnation: u32, wholly: bool) -> Option<(bool, Option<ObservedState>)> {
+    let sight = place.mailboxes.observe(SESSION, incarnation).unwrap().unwrap();
+    place.mailboxes.note(sight, wholly).map(|Observation { session, incarnation: who, beat, state }| {
         assert_eq!((session, who), (SESSION, incarnation));
-        (beat, state)
+        (beat == Beat::New, state)
     })
+}
+
+/// A runner that beats is alive, whatever else could not be read; what it did is told by the look that knows the rest, once.
+#[test]
+fn a_look_that_could_not_take_all_in_tells_the_beat_only() {
+    let place = Place::new();
+    place.write("heartbeat", beat(1, 1));
+    place.write("state.json", state(1, 1, None));
+    assert_eq!(seen_in(&place, 1, false), Some((true, None)));
+    assert_eq!(seen_in(&place, 1, false), None, "nothing is news twice");
+    place.write("heartbeat", beat(1, 2));
+    assert_eq!(seen(&place, 1), Some((true, observed(None, true, None))));
+    assert_eq!(seen_in(&place, 1, false), None);
+    assert_eq!(seen(&place, 1), None, "what was told before a look that failed is not told again");
 }
 
 #[test]

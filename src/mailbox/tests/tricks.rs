@@ -95,7 +95,8 @@ fn fifos_and_sockets_do_not_block() {
     for file in ["state.json", "heartbeat", "session.json"] {
         fifo(&place.agent(file));
     }
-    assert_eq!(place.mailboxes.observe(SESSION, 1).unwrap(), None);
+    let sight = place.mailboxes.observe(SESSION, 1).unwrap().unwrap();
+    assert_eq!(place.mailboxes.note(sight, true), None);
     assert!(place.mailboxes.continuations(SESSION).unwrap().is_empty());
 }
 

@@ -25,15 +25,15 @@ fn stuck_incarnations() {
         }
         // From now on nothing counts as progress.
         let state = ObservedState { tool: tool.clone(), progress: !claims, about: None };
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: Some(state) }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state: Some(state) }]));
         for _ in 0..last / 30 {
             world.pass(Millis::seconds(30));
-            let beat = Observation { session: S, incarnation: 1, beat: true, state: None };
+            let beat = Observation { session: S, incarnation: 1, beat: Beat::New, state: None };
             world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
         }
         assert_eq!(phase(&world, 1), Phase::Running, "{last} s are allowed: {why:?}");
         world.pass(Millis::new(1));
-        let beat = Observation { session: S, incarnation: 1, beat: true, state: None };
+        let beat = Observation { session: S, incarnation: 1, beat: Beat::New, state: None };
         world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
         assert!(matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why), "{why:?}");
         assert!(world.effects.contains(&Effect::Stop(S, 1)));
@@ -43,7 +43,7 @@ fn stuck_incarnations() {
 /// What a turn did at its end, seen when the next message is claimed already, does not keep that one from being stuck.
 #[test]
 fn progress_of_the_last_turn_is_none_of_the_next() {
-    for (about, stuck) in [(Some(2), true), (Some(4), false), (Some(9), false), (None, false)] {
+    for (about, stuck) in [(Some(2), true), (Some(4), false), (Some(9), true), (None, false)] {
         let mut world = running();
         world.pass(Millis::seconds(1));
         world.inject(&event("2", "y", ""));
@@ -52,15 +52,64 @@ fn progress_of_the_last_turn_is_none_of_the_next() {
         world.put(claims);
         world.pass(Millis::seconds(1));
         let state = Some(ObservedState { tool: None, progress: true, about });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state }]));
         for _ in 0..3 {
             world.pass(Millis::seconds(25));
-            world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state: None }]));
+            world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state: None }]));
         }
         let why = StopReason::ClaimStuck;
         let found = matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why);
         assert_eq!(found, stuck, "{about:?}: {:?}", phase(&world, 1));
     }
+}
+
+/// A message that comes back is done after newer ones: what was done of those is not about it.
+#[test]
+fn progress_of_a_newer_message_is_none_of_one_that_came_back() {
+    for (about, stuck) in [(4, true), (2, false)] {
+        let mut world = running();
+        world.pass(Millis::seconds(1));
+        world.inject(&event("2", "y", ""));
+        world.settle();
+        let found = world.outside.write(S, vec![claim(4, 1), end(4, 1, vec![]), claim(2, 1)]);
+        world.put(found);
+        world.pass(Millis::seconds(1));
+        let state = Some(ObservedState { tool: None, progress: true, about: Some(about) });
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state }]));
+        pass(&mut world, 75);
+        let found = world.incarnation(S, 1).stopped_for == Some(StopReason::ClaimStuck);
+        assert_eq!(found, stuck, "{about}: {:?}", phase(&world, 1));
+    }
+}
+
+/// A mailbox that nobody has come to look at says nothing: neither that its runner is silent, nor that it does nothing.
+#[test]
+fn nobody_is_ended_for_what_was_not_looked_at() {
+    let unseen = |world: &mut World| {
+        world.pass(Millis::seconds(10));
+        let beat = Beat::Unseen;
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat, state: None }]));
+    };
+    for claims in [false, true] {
+        let mut world = running();
+        if claims {
+            let claims = world.outside.write(S, vec![claim(2, 1)]);
+            world.put(claims);
+        }
+        (0..400).for_each(|_| unseen(&mut world));
+        assert_eq!(phase(&world, 1), Phase::Running);
+        // The look is over, and there was neither a beat nor anything else.
+        world.put(Input::Sweep(vec![]));
+        assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. }));
+    }
+    let mut world = running();
+    let claims = world.outside.write(S, vec![claim(2, 1)]);
+    world.put(claims);
+    (0..20).for_each(|_| unseen(&mut world));
+    let done = world.outside.write(S, vec![end(2, 1, vec![])]);
+    world.put(done);
+    world.put(Input::Sweep(vec![progress(S, 1)]));
+    assert_eq!(phase(&world, 1), Phase::Running, "it had ended what it claimed long ago");
 }
 
 /// What an agent does between turns keeps it from its end, whatever it was about.
@@ -72,7 +121,7 @@ fn work_between_turns_is_progress() {
     for _ in 0..200 {
         world.pass(Millis::seconds(20));
         let state = Some(ObservedState { tool: None, progress: true, about: Some(2) });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: true, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state }]));
     }
     assert_eq!(phase(&world, 1), Phase::Running);
 }

@@ -11,7 +11,7 @@ use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{
-    Again, Answer, Collection, Failure, Found, Observation, ObservedState, Record, Said, Target,
+    Again, Answer, Beat, Collection, Failure, Found, Observation, ObservedState, Record, Said, Target,
 };
 use hearth::model::request::Wish;
 use hearth::model::skip::{FoundSkip, SkipLook};
@@ -240,7 +240,7 @@ impl Outside {
         let beat = |(session, incarnation): (&SessionId, &u32)| Observation {
             session: *session,
             incarnation: *incarnation,
-            beat: true,
+            beat: Beat::New,
             state: None,
         };
         self.running.iter().map(beat).collect()
@@ -315,5 +315,5 @@ pub(crate) fn leftover(said: Said) -> Found {
 /// A look at a state file that shows progress.
 pub(crate) fn progress(session: SessionId, incarnation: u32) -> Observation {
     let state = Some(ObservedState { tool: None, progress: true, about: None });
-    Observation { session, incarnation, beat: true, state }
+    Observation { session, incarnation, beat: Beat::New, state }
 }

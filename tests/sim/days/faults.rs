@@ -3,7 +3,7 @@
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::{Phase, StopReason, ToolUse};
 use hearth::model::input::ClockChange;
-use hearth::model::mailbox::{Collection, Observation, ObservedState};
+use hearth::model::mailbox::{Beat, Collection, Observation, ObservedState};
 use hearth::model::{Input, Millis};
 
 use super::Sim;
@@ -19,10 +19,14 @@ const SWEEPS: usize = 12;
 const ROWS_COMPARED: u64 = 1_000;
 
 impl Sim {
-    /// A sweep that saw hearts beat, and perhaps progress.
+    /// A sweep that saw hearts beat, and perhaps progress; of some nothing, since the look is not over.
     pub(super) fn sweep(&mut self) {
         let mut observations = self.world.outside.observations();
         for observation in &mut observations {
+            if self.chance.one_in(20) {
+                observation.beat = Beat::Unseen;
+                continue;
+            }
             let newest = self.world.session(observation.session).last_number;
             observation.state = self.chance.one_in(3).then(|| ObservedState {
                 tool: self.chance.one_in(3).then(|| ToolUse {
