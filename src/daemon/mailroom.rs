@@ -2,8 +2,9 @@
 //! side. The engine never waits for a file.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -31,6 +32,9 @@ use crate::time::zone::{Chosen, Zone};
 const THREADS: usize = 3;
 /// Messages of one session that are taken back at most; more than a mailbox holds at once.
 const WITHHELD_MAX: usize = 1_000;
+
+/// How long the end of the daemon waits for what is being done with a mailbox.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// One thing to do with a mailbox.
 pub(super) enum Job {
@@ -67,7 +71,10 @@ pub(super) struct Mailroom {
     /// Says which zone holds where none is configured.
     machine: Mutex<Machine>,
     watcher: Mutex<Option<Watcher>>,
-    desks: Vec<Sender<Job>>,
+    /// Empty once the daemon ends.
+    desks: Mutex<Vec<Sender<Job>>>,
+    /// Disconnected when all threads have ended.
+    ended: Mutex<Receiver<()>>,
 }
 
 /// The parts of the daemon that the mailroom works with.
@@ -95,6 +102,7 @@ impl Mailroom {
             tracing::warn!("{complaint}");
         }
         let (desks, jobs): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
+        let (ending, ended) = channel();
         let room = Arc::new(Self {
             mailboxes,
             live: Mutex::default(),
@@ -106,7 +114,8 @@ impl Mailroom {
             paths: paths.clone(),
             machine: Mutex::new(machine),
             watcher: Mutex::new(None),
-            desks,
+            desks: Mutex::new(desks),
+            ended: Mutex::new(ended),
         });
         let weak = Arc::downgrade(&room);
         let watcher = Watcher::new(move |session| {
@@ -118,10 +127,11 @@ impl Mailroom {
         for (number, jobs) in jobs.into_iter().enumerate() {
             let stop = Arc::clone(&room.around.stop);
             let room = Arc::downgrade(&room);
-            let name = format!("mailroom {number}");
+            let (name, ending) = (format!("mailroom {number}"), ending.clone());
             let work = move || {
                 let _needed = Needed(&stop, "the mailroom");
-                work(&jobs, &room);
+                work(&jobs, &room, &stop);
+                drop(ending);
             };
             std::thread::Builder::new().name(name).spawn(work).map_err(super::Error::Thread)?;
         }
@@ -137,7 +147,7 @@ impl Mailroom {
             lock(&self.sightings).expect(session, launch.incarnation);
         }
         let desk = usize::try_from(session.number() % THREADS as u64).unwrap_or(0);
-        if let Some(desk) = self.desks.get(desk) {
+        if let Some(desk) = lock(&self.desks).get(desk) {
             // A desk that is gone belongs to a daemon that is stopping; the next start asks again.
             drop(desk.send(job));
         }
@@ -260,6 +270,15 @@ impl Mailroom {
             heard
         };
         live.into_iter().map(withhold).collect()
+    }
+
+    /// Waits until nothing touches a mailbox any more, once the daemon was asked to stop and its engine has ended; not for
+    /// ever, since what a disk takes its time with is done again at the next start.
+    pub(super) fn shut_down(&self) {
+        lock(&self.desks).clear();
+        if lock(&self.ended).recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("files of a mailbox are still being read; the next start begins with them again");
+        }
     }
 
     fn withhold(&self, session: SessionId) -> Result<(), Error> {
@@ -406,9 +425,9 @@ enum Taken {
     InPart,
 }
 
-fn work(jobs: &Receiver<Job>, room: &std::sync::Weak<Mailroom>) {
+fn work(jobs: &Receiver<Job>, room: &Weak<Mailroom>, stop: &Stop) {
     while let Ok(job) = jobs.recv() {
-        let Some(room) = room.upgrade() else { return };
+        let Some(room) = room.upgrade().filter(|_| !stop.is_asked()) else { return };
         room.carry_out(job);
     }
 }

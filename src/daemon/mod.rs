@@ -304,6 +304,8 @@ impl Daemon {
                     tracing::error!(%error, "the engine cannot go on");
                     self.stop.fail(error);
                     self.inbox.close();
+                    // Whoever waits for an answer hears that there will be none.
+                    while self.inbox.take(GROUP_MAX).is_some() {}
                     return;
                 }
             }
@@ -409,6 +411,7 @@ impl Daemon {
             drop(engine.join());
         }
         crash::point("stopped-engine");
+        self.mailroom.shut_down();
         self.runtime.shut_down();
         crash::point("stopped-agents");
         match self.stop.reason() {

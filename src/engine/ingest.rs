@@ -3,6 +3,7 @@
 use super::again::FailedTurn;
 use super::notice::Told;
 use super::outbox::Accepted;
+use super::requests::replies;
 use super::{
     Applied, Cx, Result, again, journal, lifecycle, messages, outbox, places, requests, sessions, skips, starts, wake,
 };
@@ -283,6 +284,7 @@ impl Intake {
             again::turn_succeeded(cx, txn, message.agent)?;
         }
         messages::end(cx, txn, id, (state, said), &mut self.effects)?;
+        replies::read(cx, txn, self.session)?;
         Ok(true)
     }
 

@@ -153,7 +153,7 @@ pub(super) fn close(
     cx.db.incarnations.put(txn, &(session, number), &incarnation)?;
     cx.db.live.delete(txn, &session)?;
     sessions::update(cx, txn, session, |row| row.live = None)?;
-    replies::forget(cx, txn, (session, unfinished), effects)?;
+    replies::forget(cx, txn, session, effects)?;
     places::hand_on(cx, txn, effects)
 }
 

@@ -244,7 +244,8 @@ pub struct HostReply {
     pub incarnation: u32,
     /// Its number of the request; of too many answers those with the lowest go first.
     pub number: u64,
-    /// The question of which it is a person's answer: that is not lost if nobody has read it.
+    /// The question of which it is a person's answer, as long as the turn that it came in has not ended: it is not lost if
+    /// that is begun again.
     pub question: Option<QuestionId>,
     /// What was asked for, or why it was not done.
     pub answer: Result<RawJson, String>,

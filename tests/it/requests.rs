@@ -8,7 +8,7 @@ use hearth::model::entity::{Agent, EnvValue, McpServer, Packages, Trust};
 use hearth::model::id::{ApprovalId, OutboundId, QuestionId, SessionId, TaskId};
 use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, Press};
-use hearth::model::mailbox::{Said, Target};
+use hearth::model::mailbox::{Again, Said, Target};
 use hearth::model::message::{Body, Message};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
@@ -17,7 +17,7 @@ use hearth::model::task::{TaskChange, TaskHome};
 use hearth::model::{Effect, Millis};
 use serde_json::{Value, json};
 
-use crate::world::outside::{claim, end, gone, mid_turn, said};
+use crate::world::outside::{claim, end, gone, mid_turn, said, try_again};
 use crate::world::{World, event, event_in};
 
 mod approved;
@@ -313,6 +313,36 @@ fn an_answer_that_nobody_has_read_is_not_lost() {
     world.sweep();
     world.settle();
     assert!(world.outside.inbox[&S].contains_key(&note.seq), "it goes along with the message that comes back");
+}
+
+/// What a turn did with an answer is done: it is not told to a later one that the incarnation does not survive. A turn that
+/// wants to be begun again has not ended.
+#[test]
+fn an_answer_that_was_used_is_not_told_again() {
+    for again in [false, true] {
+        let mut world = working();
+        ask(&mut world, "q", question());
+        assert!(press(&mut world, "net:ann", 0).0);
+        let ended = if again { try_again(2, vec![], 1, Again::Later) } else { end(2, 1, vec![]) };
+        let before = world.all_messages().len();
+        let input = world.outside.write(S, vec![ended]);
+        world.put(input);
+        world.settle();
+        if !again {
+            assert!(reply(&world, "q").is_some(), "it stays there as long as the incarnation");
+            let sender = r#""senderId":"ann","senderName":"Ann""#;
+            world.inject(&event_in(("net", "C", Some("t")), ("2", "something else", sender), ""));
+            world.settle();
+            let input = world.outside.write(S, vec![claim(newest(&world).0.seq, 1)]);
+            world.put(input);
+        }
+        world.outside.running.clear();
+        world.put(gone(S, 1, Exit::Signal(9)));
+        world.settle();
+        assert_eq!(world.all_messages().len(), before + 1, "{again}");
+        let told = newest(&world).1.content.text.starts_with("You asked");
+        assert_eq!(told, again, "{}", newest(&world).1.content.text);
+    }
 }
 
 /// The turn is begun again and asks the same: people see one card, and whoever asks now gets the answer.

@@ -87,12 +87,25 @@ pub(in crate::engine) fn of(
         .collect())
 }
 
+/// A turn has ended for good, and no other is under way: what people answered until now was read in it.
+pub(in crate::engine) fn read(cx: &Cx<'_>, txn: &mut Write<'_>, session: SessionId) -> Result<()> {
+    if cx.db.claims.first_in(txn, &session)?.is_some() {
+        return Ok(());
+    }
+    for (key, reply) in cx.db.replies.collect_prefix(txn, &session, REPLIES_MAX)? {
+        if reply.question.is_some() {
+            cx.db.replies.put(txn, &key, &HostReply { question: None, ..reply })?;
+        }
+    }
+    Ok(())
+}
+
 /// Forgets the answers to an incarnation that is gone, and removes their files. What people answered in a turn that did
 /// not end is left for the next one to read.
 pub(in crate::engine) fn forget(
     cx: &Cx<'_>,
     txn: &mut Write<'_>,
-    (session, unfinished): (SessionId, bool),
+    session: SessionId,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let rows = cx.db.replies.collect_prefix(txn, &session, cx.policy.rows_per_input)?;
@@ -101,7 +114,7 @@ pub(in crate::engine) fn forget(
     }
     for (key, reply) in rows {
         cx.db.replies.delete(txn, &key)?;
-        if let (Some(question), true) = (reply.question, unfinished) {
+        if let Some(question) = reply.question {
             questions::leave_answer(cx, txn, question)?;
         }
     }

@@ -43,6 +43,9 @@ pub(super) fn all_that_is_promised(answer: &Value, kind: RuntimeKind) {
 fn in_processes() {
     let mut host = Host::new();
     host.env.push(("CONTAINER_HOST".to_owned(), "unix:///nonexistent".to_owned()));
+    let scratch = host.path("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    host.env.push(("TMPDIR".to_owned(), scratch.to_str().unwrap().to_owned()));
     host.done(&["agents", "add", "main"], b"");
     let answer = tested(&host);
     assert_eq!(answer["self_test"]["confined"], confine::possible());
@@ -51,6 +54,7 @@ fn in_processes() {
     }
     let told = host.done(&["doctor", "--self-test"], b"");
     assert!(told.contains("self-test in process") && told.contains("not promised"), "{told}");
+    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left of the tests");
     assert!(!host.run(&["doctor"], b"").stdout.contains("self-test in"), "only when it is asked for");
 }
 
