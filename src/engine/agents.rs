@@ -108,16 +108,16 @@ pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, folder: &Folder) -> Result<Opti
     Ok(Some((id, cx.db.agents.require(txn, &id)?)))
 }
 
+/// All agents whose rows can be read, those that were removed as well.
+pub(super) fn all(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(AgentId, Agent)>> {
+    cx.db.agents.iter(txn)?.filter_map(|row| readable(row.map(Some)).transpose()).collect()
+}
+
 /// The agents that have no zone of their own.
 pub(super) fn in_the_common_zone(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<AgentId>> {
-    let mut found = Vec::new();
-    for row in cx.db.agents.iter(txn)? {
-        let (id, agent) = row?;
-        if agent.archived.is_none() && agent.settings.timezone.is_none() {
-            found.push(id);
-        }
-    }
-    Ok(found)
+    let mut all = all(cx, txn)?;
+    all.retain(|(_, agent)| agent.archived.is_none() && agent.settings.timezone.is_none());
+    Ok(all.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Rewrites the context files of live sessions of agents for which something in them changed.

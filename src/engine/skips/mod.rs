@@ -75,25 +75,25 @@ pub(super) fn gone(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId) -> Result<()> {
     cx.db.skips.put(txn, &id, &skip)
 }
 
-/// Lets the folder of a session's agent be looked at after a turn of it.
+/// Lets the folder of an agent be looked at, perhaps after a turn of this session.
 pub(super) fn look_after(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    (session, agent): (SessionId, AgentId),
+    (session, agent): (Option<SessionId>, AgentId),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     if let Some(row) = cx.db.agents.get(txn, &agent)?.filter(|row| row.archived.is_none()) {
-        effects.push(Effect::LookForSkips(agent, row.folder, Some(session)));
+        effects.push(Effect::LookForSkips(agent, row.folder, session));
     }
     Ok(())
 }
 
 /// Lets the folders of all agents be looked at: an earlier run may have ended before it could.
-pub(super) fn look_everywhere(cx: &Cx<'_>, txn: &Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
-    for (id, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
-        if agent.archived.is_none() {
-            effects.push(Effect::LookForSkips(id, agent.folder, None));
-        }
+pub(super) fn look_everywhere(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let mut last = AgentId::new(0);
+    while let Some(agent) = cx.db.agents.next_key(txn, &last)? {
+        cx.apart(txn, effects, |txn, effects| look_after(cx, txn, (None, agent), effects))?;
+        last = agent;
     }
     Ok(())
 }
