@@ -3,6 +3,7 @@
 use hearth::model::configure::{Change, Configure};
 use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::AgentId;
+use hearth::state::{Tables, Write};
 
 use super::*;
 
@@ -237,4 +238,34 @@ fn a_damaged_agent_stops_nobody_else() {
     let left = world.read(|db, txn| db.sessions_by_route.first_in(txn, &AgentId::new(3)));
     assert_eq!(left, None, "the removal of an agent that was under way goes on");
     assert!(world.session(SessionId::new(2)).live.is_some());
+}
+
+/// However much lives, whatever is done to all of it is done to all of it, but for a session that cannot be read.
+#[test]
+fn all_that_lives_of_an_agent_is_found() {
+    let policy = Policy { rows_per_input: 16, max_containers: 60, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    world.apply(&per_thread("max_parallel = 60"));
+    let names: Vec<String> = (0..20).map(|number| format!("thread {number}")).collect();
+    for name in &names {
+        threads(&mut world, &[name]);
+        world.settle();
+    }
+    assert_eq!(live(&world).len(), 20);
+    let lost = SessionId::new(2);
+    world.forsaken = true;
+    let lose = |db: &Tables, txn: &mut Write<'_>| {
+        let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &lost)?;
+        db.sessions.delete(txn, &(fingerprint, discriminator, lost))
+    };
+    world.store().write(lose).unwrap();
+    world.put(Input::Configure(Configure::new(
+        vec![Change::RestartAgent(Folder::new("main").unwrap(), None)],
+        Origin::Runtime,
+    )));
+    let stopped = world.effects.iter().filter_map(|effect| match effect {
+        Effect::Stop(session, _) => Some(session.number()),
+        _ => None,
+    });
+    assert_eq!(stopped.collect::<Vec<_>>(), (1..=20).filter(|session| *session != 2).collect::<Vec<_>>());
 }
