@@ -179,16 +179,23 @@ impl Builds {
     }
 }
 
-/// Agents with packages, and the image that is configured for the installation.
+/// Agents with packages, and the image that is configured for the installation. One whose row cannot be read keeps nobody
+/// else waiting.
 fn wanted(engine: &Engine) -> Result<(Vec<Row>, Option<String>), state::Error> {
     engine.store().read(|db, txn| {
         let configured = db.settings.get(txn, &())?.and_then(|settings| settings.image);
-        let rows = db.agents.iter(txn)?.collect::<Result<Vec<_>, state::Error>>()?;
         let needs = |row: &Row| {
             let packages = &row.1.settings.packages;
             row.1.archived.is_none() && !(packages.apt.is_empty() && packages.npm.is_empty())
         };
-        Ok((rows.into_iter().filter(needs).collect(), configured))
+        let mut rows = Vec::new();
+        for row in db.agents.iter(txn)? {
+            match row {
+                Err(error) if error.is_damage() => {}
+                row => rows.extend(Some(row?).filter(needs)),
+            }
+        }
+        Ok((rows, configured))
     })
 }
 
@@ -219,6 +226,46 @@ impl Progress for Quiet<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::commit::Submission;
+    use crate::model::configure::{Change, Configure};
+    use crate::model::entity::{AgentSettings, Origin};
+    use crate::model::policy::Policy;
+    use crate::model::time::{Moment, Timestamp};
+
+    #[test]
+    fn an_agent_that_is_damaged_keeps_no_other_image_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = state::Options { map_bytes: Some(64 << 20), reserve_bytes: 0, ..state::Options::new(7) };
+        let open = || {
+            let store = state::Store::open(directory.path(), options.clone()).unwrap();
+            Engine::new(store, Policy::STANDARD, b"/groups".to_vec())
+        };
+        let wanted_of = |engine: &Engine| -> Vec<String> {
+            wanted(engine).unwrap().0.iter().map(|(_, agent)| agent.folder.to_string()).collect()
+        };
+        let engine = open();
+        let put = |folder: &str| {
+            let mut settings = AgentSettings::named(format!("Unmistakable {folder}"));
+            settings.packages.apt = vec!["jq".to_owned()];
+            Change::PutAgent(Folder::new(folder).unwrap(), settings)
+        };
+        let configure = Configure::new(vec![put("a"), put("b")], Origin::Runtime);
+        let one = Submission { input: Input::Configure(configure), dry_run: false };
+        let now = Moment { wall: Timestamp::from_millis(0), awake: Awake::new(1, 0) };
+        assert!(engine.commit(&[one], now, 1).unwrap().iter().all(Result::is_ok));
+        assert_eq!(wanted_of(&engine), ["a", "b"]);
+        drop(engine);
+        let path = directory.path().join("store/data.mdb");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let text = b"Unmistakable a";
+        let here = |window: &[u8]| window == text;
+        let places: Vec<usize> =
+            (0..bytes.len()).filter(|at| bytes[*at..].get(..text.len()).is_some_and(here)).collect();
+        assert!(!places.is_empty());
+        places.into_iter().for_each(|at| bytes[at] ^= 0x20);
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(wanted_of(&open()), ["b"]);
+    }
 
     #[test]
     fn waits_double_up_to_an_hour() {

@@ -269,9 +269,7 @@ impl Daemon {
             engine: Arc::clone(&self.engine),
             inbox: Arc::clone(&self.inbox),
         };
-        let (answer, started) = oneshot::channel();
-        self.inbox.push(Item { answer: Some(answer), ..Item::of(Input::Start) });
-        reconcile::start(&self.runtime, &self.engine, (&self.stop, started))?;
+        reconcile::start(&self.runtime, &self.engine, (&self.inbox, &self.stop))?;
         let run = move || daemon.run_engine(&world);
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(run).map_err(Error::Thread)?;
         *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);

@@ -161,10 +161,8 @@ impl<'a> Work<'a> {
         (agent, hold_off): (AgentId, &HoldOff),
         effects: &mut Vec<Effect>,
     ) -> Result<()> {
-        for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-            if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == agent) {
-                self.put_off_all(cx, txn, (session, hold_off), effects)?;
-            }
+        for (session, _) in lifecycle::living(cx, txn, |of| of == agent)? {
+            self.put_off_all(cx, txn, (session, hold_off), effects)?;
         }
         Ok(())
     }

@@ -64,10 +64,8 @@ pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, folder: &Folder, effects:
     wirings::remove_all_of(cx, txn, id)?;
     threads::forget_agent(cx, txn, id)?;
     schedule::forget_agent(cx, txn, id)?;
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_some_and(|row| row.agent == id) {
-            lifecycle::stop(cx, txn, (session, number), StopReason::AgentRemoved, effects)?;
-        }
+    for live in lifecycle::living(cx, txn, |agent| agent == id)? {
+        lifecycle::stop(cx, txn, live, StopReason::AgentRemoved, effects)?;
     }
     effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
     Ok(Ok(vec![report(format!("agent {folder}"), Action::Removed)]))
@@ -108,16 +106,16 @@ pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, folder: &Folder) -> Result<Opti
     Ok(Some((id, cx.db.agents.require(txn, &id)?)))
 }
 
+/// All agents whose rows can be read, those that were removed as well.
+pub(super) fn all(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(AgentId, Agent)>> {
+    cx.db.agents.iter(txn)?.filter_map(|row| readable(row.map(Some)).transpose()).collect()
+}
+
 /// The agents that have no zone of their own.
 pub(super) fn in_the_common_zone(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<AgentId>> {
-    let mut found = Vec::new();
-    for row in cx.db.agents.iter(txn)? {
-        let (id, agent) = row?;
-        if agent.archived.is_none() && agent.settings.timezone.is_none() {
-            found.push(id);
-        }
-    }
-    Ok(found)
+    let mut all = all(cx, txn)?;
+    all.retain(|(_, agent)| agent.archived.is_none() && agent.settings.timezone.is_none());
+    Ok(all.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Rewrites the context files of live sessions of agents for which something in them changed.
@@ -125,10 +123,7 @@ pub(super) fn renew_contexts(cx: &Cx<'_>, txn: &mut Write<'_>, after: &mut After
     if after.changed.is_empty() {
         return Ok(());
     }
-    for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_none_or(|row| !after.changed.contains(&row.agent)) {
-            continue;
-        }
+    for (session, _) in lifecycle::living(cx, txn, |agent| after.changed.contains(&agent))? {
         let (row, ()) = sessions::update(cx, txn, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;

@@ -41,7 +41,7 @@ pub(super) fn ingest(cx: &Cx<'_>, txn: &mut Write<'_>, collection: Collection) -
         effects.push(Effect::Discard(Discard { session, seqs: over.clone(), agent_files: intake.used }));
     }
     if intake.ended || collection.closes.is_some() {
-        skips::look_after(cx, txn, (session, row.agent), &mut effects)?;
+        skips::look_after(cx, txn, (Some(session), row.agent), &mut effects)?;
     }
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(cx, txn, (session, number), &mut effects)?,

@@ -4,9 +4,10 @@
 use super::messages::end;
 use super::notice::Told;
 use super::requests::replies;
-use super::{Applied, Cx, Result, journal, messages, places, remove, sessions, starts};
+use super::{Applied, Cx, Result, journal, messages, places, readable, remove, sessions, starts};
+use crate::model::configure::Settings;
 use crate::model::effect::Effect;
-use crate::model::id::{MessageId, SessionId};
+use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
 use crate::model::input::RuntimeEvent;
 use crate::model::journal::Event;
@@ -14,6 +15,21 @@ use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::{Awake, Millis};
 use crate::state::Write;
+
+// All that lives is looked at in one input.
+const _: () = assert!(Settings::MAX_CONTAINERS as usize <= Policy::STANDARD.rows_per_input);
+
+/// The live incarnations of some agents. A session that cannot be read is nobody's.
+pub(super) fn living(cx: &Cx<'_>, txn: &Write<'_>, of: impl Fn(AgentId) -> bool) -> Result<Vec<(SessionId, u32)>> {
+    let mut living = Vec::new();
+    for live in cx.db.live.iter(txn)? {
+        let (session, number) = live?;
+        if readable(sessions::load(cx, txn, session))?.is_some_and(|row| of(row.agent)) {
+            living.push((session, number));
+        }
+    }
+    Ok(living)
+}
 
 /// Takes in what the runtime says of an incarnation.
 pub(super) fn runtime_event(cx: &Cx<'_>, txn: &mut Write<'_>, event: RuntimeEvent) -> Result<Applied> {

@@ -26,21 +26,11 @@ pub(super) fn full(cx: &Cx<'_>, txn: &Write<'_>, of: Of<'_>) -> Result<Option<Fu
     let parallel = if again::is_on_trial(cx, txn, agent)? { 1 } else { of.agent.settings.max_parallel };
     let all = cx.db.live.len(txn)?;
     // A place elsewhere does not help an agent that has all it may have. It has not while fewer run in the whole house.
-    if all >= u64::from(parallel) && running(cx, txn, agent)? >= parallel {
+    let most = usize::try_from(parallel).unwrap_or(usize::MAX);
+    if all >= u64::from(parallel) && lifecycle::living(cx, txn, |of| of == agent)?.len() >= most {
         return Ok(Some(Full::Agent(agent)));
     }
     Ok((all >= u64::from(limit(cx, txn)?)).then_some(Full::House))
-}
-
-/// Incarnations of an agent that are not closed.
-fn running(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<u32> {
-    let mut running = 0_u32;
-    for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_some_and(|session| session.agent == agent) {
-            running = running.saturating_add(1);
-        }
-    }
-    Ok(running)
 }
 
 /// Ends one incarnation for a session that waits for its place: the one that has been idle longest, else one that is
@@ -52,12 +42,12 @@ pub(super) fn make_room(
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     let mut found: Vec<Candidate> = Vec::new();
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if let Full::Agent(agent) = full
-            && readable(sessions::load(cx, txn, session))?.is_none_or(|session| session.agent != agent)
-        {
-            continue;
-        }
+    // In the whole house whatever lives may go, whosever it is.
+    let living = match full {
+        Full::House => cx.db.live.collect_range(txn, .., usize::MAX)?,
+        Full::Agent(agent) => lifecycle::living(cx, txn, |of| of == agent)?,
+    };
+    for (session, number) in living {
         let incarnation = readable(cx.db.incarnations.get(txn, &(session, number)))?;
         let Some(incarnation) = incarnation else { continue };
         match incarnation.phase {

@@ -1,7 +1,7 @@
 //! Removal and other work that is too large for one transaction: it goes on in further inputs, and every start and sweep
 //! resumes it.
 
-use super::{Applied, Cx, Result, context, group, messages, schedule, sessions, skips, workspaces};
+use super::{Applied, Cx, Result, agents, context, group, messages, schedule, sessions, skips, workspaces};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::input::Continuation;
@@ -25,7 +25,7 @@ pub(super) fn resume(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>
     if cx.db.agents.len(txn)? == cx.db.agents_by_folder.len(txn)? {
         return Ok(()); // none was ever removed
     }
-    for (id, agent) in cx.db.agents.range(txn, ..)?.collect::<Result<Vec<_>>>()? {
+    for (id, agent) in agents::all(cx, txn)? {
         if agent.archived.is_some() && is_left(cx, txn, id)? {
             effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cx, Result, again, lifecycle, places, readable, sessions, spec, starts};
+use super::{Cx, Result, again, lifecycle, places, sessions, spec, starts};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::{Phase, StopReason};
@@ -19,10 +19,8 @@ pub(super) fn agents(
     if agents.is_empty() {
         return Ok(());
     }
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_some_and(|row| agents.contains(&row.agent)) {
-            look(cx, txn, (session, number), effects)?;
-        }
+    for live in lifecycle::living(cx, txn, |agent| agents.contains(&agent))? {
+        look(cx, txn, live, effects)?;
     }
     again::lift(cx, txn, agents)?;
     starts::forgive(cx, txn, agents)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::configure::{self, Aftermath, Made, report};
-use super::{Cx, Result, agents, journal, lifecycle, notice, places, readable, renew, sessions, starts};
+use super::{Cx, Result, agents, journal, lifecycle, notice, places, renew, sessions, starts};
 use crate::model::entity::{Folder, ProviderKind};
 use crate::model::id::SessionId;
 use crate::model::incarnation::{Phase, StopReason};
@@ -25,10 +25,7 @@ pub(super) fn agent(
         return Ok(Err("the message is empty: say something, or leave it out".to_owned()));
     }
     let mut reports = Vec::new();
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_none_or(|row| row.agent != agent) {
-            continue;
-        }
+    for (session, number) in lifecycle::living(cx, txn, |of| of == agent)? {
         let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
         if !matches!(incarnation.phase, Phase::Starting | Phase::Running) {
             continue;

@@ -3,6 +3,7 @@
 use super::{Cx, Result};
 use crate::model::configure::Settings;
 use crate::model::entity::{Agent, AgentSettings, ProviderKind};
+use crate::model::fnv::fnv_1a;
 use crate::model::incarnation::SpecDigest;
 use crate::model::session::ChatSession;
 use crate::state::{Read, Tables, Write};
@@ -57,9 +58,7 @@ fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDi
     // The zone is in the context file, too, and a variable of the agent's programs that only a start can set.
     let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
     let text = format!("{driver:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
-    SpecDigest::new(
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
-    )
+    SpecDigest::new(fnv_1a(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ pub(super) fn start(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<Applied> {
             Ok(())
         })?;
     }
-    threads::subscribe_again(cx, txn, &mut effects)?;
-    skips::look_everywhere(cx, txn, &mut effects)?;
+    cx.apart(txn, &mut effects, |txn, effects| threads::subscribe_again(cx, txn, effects))?;
+    cx.apart(txn, &mut effects, |txn, effects| skips::look_everywhere(cx, txn, effects))?;
     // The clock may have been set back, or the machine moved, while nothing ran.
-    schedule::renew_all(cx, txn)?;
+    cx.apart(txn, &mut effects, |txn, _| schedule::renew_all(cx, txn))?;
     let mut swept = sweep::sweep(cx, txn, &[])?;
     effects.append(&mut swept.effects);
     Ok(Applied::done(effects))

@@ -111,7 +111,8 @@ fn judge(
     Ok(())
 }
 
-fn claims_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<Awake>> {
+/// Since when each message that a session has claimed is claimed.
+pub(super) fn claims_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<Vec<Awake>> {
     let mut claims = Vec::new();
     for (_, id) in cx.db.claims.collect_prefix(txn, &session, cx.policy.rows_per_input)? {
         if let MessageState::Claimed { since, .. } = cx.db.messages.require(txn, &id)?.state {

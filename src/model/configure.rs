@@ -171,6 +171,11 @@ pub struct Settings {
     pub image: Option<String>,
 }
 
+impl Settings {
+    /// Most incarnations that may be let run at once.
+    pub const MAX_CONTAINERS: u32 = 1_000;
+}
+
 /// Where agents run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuntimeKind {

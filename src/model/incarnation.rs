@@ -24,13 +24,6 @@ impl SpecDigest {
     pub const fn new(digest: u64) -> Self {
         Self(digest)
     }
-
-    /// Reads what [`std::fmt::Display`] writes.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let plain = text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if plain { u64::from_str_radix(text, 16).ok().map(Self) } else { None }
-    }
 }
 
 impl std::fmt::Display for SpecDigest {

@@ -14,6 +14,7 @@ pub mod content;
 pub mod delivery;
 pub mod effect;
 pub mod entity;
+pub mod fnv;
 pub mod group;
 pub mod hold;
 pub mod hold_off;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fnv::fnv_1a;
 use super::id::{AgentId, SessionId};
 use super::session_command::SessionCommand;
 use super::take_in::{FileRefused, TakeIn, TookIn};
@@ -24,11 +25,7 @@ impl Fingerprint {
     /// Hashes a path as text. Bytes that are no UTF-8 count as U+FFFD, which is why the workspace keeps the raw path.
     #[must_use]
     pub fn of_path(path: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(path);
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |state, byte| {
-            (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        Self(hash)
+        Self(fnv_1a(String::from_utf8_lossy(path).as_bytes()))
     }
 
     /// From the number in a key.

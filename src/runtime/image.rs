@@ -1,6 +1,7 @@
 //! Which image an agent's containers are made of.
 
 use crate::model::entity::AgentSettings;
+use crate::model::fnv::fnv_1a;
 
 /// The image that `hearth image build` makes for this version of Hearth.
 pub const OWN: &str = concat!("localhost/hearth-agent:", env!("CARGO_PKG_VERSION"));
@@ -26,10 +27,7 @@ pub fn image_of(install: &str, folder: &str, settings: &AgentSettings, configure
         return base.to_owned();
     }
     let made_of = format!("{folder} {base} {:?} {:?}", packages.apt, packages.npm);
-    let number = made_of
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("localhost/hearth-agent-{install}-{}:{:012x}", plain(folder), number >> 16)
+    format!("localhost/hearth-agent-{install}-{}:{:012x}", plain(folder), fnv_1a(made_of.as_bytes()) >> 16)
 }
 
 /// The letters and digits of a folder in lower case, with a single `-` between them.

@@ -10,6 +10,7 @@ use crate::model::input::RuntimeEvent;
 use crate::model::mount::Mount;
 use crate::model::session::SessionName;
 
+mod directory;
 mod environment;
 mod error;
 #[cfg(test)]
@@ -20,6 +21,7 @@ mod mail;
 pub mod podman;
 pub mod process;
 mod redact;
+mod register;
 mod told;
 
 pub use error::Error;

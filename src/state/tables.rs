@@ -35,6 +35,12 @@ pub struct About {
 
 macro_rules! tables {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident: $key:ty => $value:ty;)+) => {
+        // A longer key would fail when somebody writes it.
+        $(const _: () = assert!(
+            <$key as KeyPart>::MAX_BYTES <= super::key::MAX_KEY_BYTES,
+            concat!("keys of the table ", stringify!($name), " can be too long for LMDB"),
+        );)+
+
         /// Handles on every table.
         #[derive(Debug, Clone, Copy)]
         pub struct Tables {

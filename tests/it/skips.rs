@@ -11,7 +11,7 @@ use hearth::model::report::Reply;
 use hearth::model::skip::{
     FoundSkip, SkipAnswer, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipStep, SkipSummary, SkipTrouble,
 };
-use hearth::model::{Millis, Timestamp};
+use hearth::model::{Effect, Millis, Timestamp};
 use serde_json::{Value, json};
 
 use crate::host::{Host, TERMINAL, event, wait_for};
@@ -124,6 +124,48 @@ fn a_skip_belongs_to_the_turn_that_can_have_left_it() {
             assert_eq!(states(&world), ["surfaced"], "nobody waits for ever");
         }
     }
+}
+
+/// Rows that are lost keep the skips of one agent waiting, and those of no other.
+#[test]
+fn a_damaged_row_keeps_no_other_agents_skips_waiting() {
+    let mut world = working();
+    let other = crate::world::ONE.replace("\"main\"", "\"other\"").replace("\"C\"", "\"D\"");
+    world.apply(&other);
+    for (chat, thread) in [("C", Some("u")), ("D", None)] {
+        world.inject(&crate::world::event_in(("net", chat, thread), (chat, "hello", r#""senderId":"ann""#), ""));
+    }
+    world.settle();
+    let [second, lost] = [2, 3].map(hearth::model::id::SessionId::new);
+    for session in [second, lost] {
+        let claims = world.outside.write(session, vec![crate::world::outside::claim(2, 1)]);
+        world.put(claims);
+    }
+    let agent = world.session(lost).agent;
+    assert_ne!(agent, A);
+    for agent in [A, agent] {
+        let found = vec![report(1, SkipKind::Technical)];
+        world.put(Input::Group(agent, GroupInput::Skips(SkipLook { after: None, found, complete: true })));
+    }
+    assert_eq!(skips(&world).iter().map(|skip| skip.session).collect::<Vec<_>>(), [None, Some(lost)]);
+    for session in [S, second] {
+        let input = world.outside.write(session, vec![end(2, 1, vec![])]);
+        world.put_alone(input);
+    }
+    world.forsaken = true;
+    let (message, _) = world.all_messages().into_iter().find(|(_, message)| message.session == lost).unwrap();
+    world
+        .store()
+        .write(|db, txn| {
+            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &lost)?;
+            db.sessions.delete(txn, &(fingerprint, discriminator, lost))?;
+            db.messages.delete(txn, &message)
+        })
+        .unwrap();
+    world.try_put(Input::Sweep(vec![])).unwrap();
+    let looked_for =
+        |agent| world.effects.iter().any(|effect| matches!(effect, Effect::LookForSkips(id, ..) if *id == agent));
+    assert_eq!((looked_for(A), looked_for(agent)), (true, false), "{:?}", world.effects);
 }
 
 #[test]

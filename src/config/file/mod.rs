@@ -134,7 +134,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
     let settings = Settings {
         default_agent: top.folder(problems, "default_agent").map(|(_, folder)| folder),
         store_max_bytes: top.number(problems, "store_max_bytes", STORE_BYTES_MIN..=i64::MAX),
-        max_containers: top.number(problems, "max_containers", 1..=COUNT_MAX),
+        max_containers: top.number(problems, "max_containers", 1..=Settings::MAX_CONTAINERS.into()),
         retention: retention::read(problems, top),
         timezone: top.zone(problems, "timezone"),
         runtime: top.word(problems, "runtime", &sight::RUNTIMES),

@@ -57,13 +57,10 @@ pub(in crate::engine) fn built(
 }
 
 fn retire_all(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
-    for (session, number) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if readable(sessions::load(cx, txn, session))?.is_none_or(|row| row.agent != agent) {
-            continue;
-        }
-        let incarnation = cx.db.incarnations.require(txn, &(session, number))?;
+    for live in lifecycle::living(cx, txn, |of| of == agent)? {
+        let incarnation = cx.db.incarnations.require(txn, &live)?;
         if incarnation.outdated.is_none() && matches!(incarnation.phase, Phase::Starting | Phase::Running) {
-            lifecycle::retire(cx, txn, (session, number), StopReason::Renewed, effects)?;
+            lifecycle::retire(cx, txn, live, StopReason::Renewed, effects)?;
         }
     }
     Ok(())

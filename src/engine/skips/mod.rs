@@ -10,11 +10,10 @@ mod forget;
 mod texts;
 mod told;
 
-use super::{Cx, Result};
+use super::{Cx, Result, lifecycle, sweep};
 use crate::model::effect::Effect;
 use crate::model::entity::Agent;
 use crate::model::id::{AgentId, SessionId, SkipId};
-use crate::model::message::MessageState;
 use crate::model::skip::{FoundSkip, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipSummary};
 use crate::model::time::Awake;
 use crate::state::{Text, Write};
@@ -75,25 +74,25 @@ pub(super) fn gone(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId) -> Result<()> {
     cx.db.skips.put(txn, &id, &skip)
 }
 
-/// Lets the folder of a session's agent be looked at after a turn of it.
+/// Lets the folder of an agent be looked at, perhaps after a turn of this session.
 pub(super) fn look_after(
     cx: &Cx<'_>,
     txn: &Write<'_>,
-    (session, agent): (SessionId, AgentId),
+    (session, agent): (Option<SessionId>, AgentId),
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
     if let Some(row) = cx.db.agents.get(txn, &agent)?.filter(|row| row.archived.is_none()) {
-        effects.push(Effect::LookForSkips(agent, row.folder, Some(session)));
+        effects.push(Effect::LookForSkips(agent, row.folder, session));
     }
     Ok(())
 }
 
 /// Lets the folders of all agents be looked at: an earlier run may have ended before it could.
-pub(super) fn look_everywhere(cx: &Cx<'_>, txn: &Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
-    for (id, agent) in cx.db.agents.collect_range(txn, .., usize::MAX)? {
-        if agent.archived.is_none() {
-            effects.push(Effect::LookForSkips(id, agent.folder, None));
-        }
+pub(super) fn look_everywhere(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+    let mut last = AgentId::new(0);
+    while let Some(agent) = cx.db.agents.next_key(txn, &last)? {
+        cx.apart(txn, effects, |txn, effects| look_after(cx, txn, (None, agent), effects))?;
+        last = agent;
     }
     Ok(())
 }
@@ -107,20 +106,24 @@ pub(super) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -
         if agents.contains(&agent) {
             continue;
         }
-        let skip = cx.db.skips.require(txn, &id)?;
-        if is_over(cx, txn, &skip, &mut at_work)? {
-            agents.push(agent);
-        }
-    }
-    for agent in agents {
-        if let Some(row) = cx.db.agents.get(txn, &agent)? {
-            effects.push(Effect::LookForSkips(agent, row.folder, None));
-        }
+        cx.apart(txn, effects, |txn, effects| {
+            let skip = cx.db.skips.require(txn, &id)?;
+            if is_over(cx, txn, &skip, &mut at_work)?
+                && let Some(row) = cx.db.agents.get(txn, &agent)?
+            {
+                effects.push(Effect::LookForSkips(agent, row.folder, None));
+                agents.push(agent);
+            }
+            Ok(())
+        })?;
     }
     for ((agent, id), ()) in cx.db.skips_left.collect_range(txn, .., DUE_MAX)? {
-        if let (Some(row), Some(skip)) = (cx.db.agents.get(txn, &agent)?, cx.db.skips.get(txn, &id)?) {
-            effects.push(told::removal(&row, (id, &skip)));
-        }
+        cx.apart(txn, effects, |txn, effects| {
+            if let (Some(row), Some(skip)) = (cx.db.agents.get(txn, &agent)?, cx.db.skips.get(txn, &id)?) {
+                effects.push(told::removal(&row, (id, &skip)));
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -202,13 +205,7 @@ fn whose(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, after: Option<SessionId>)
 
 /// Sessions of an agent that have an incarnation.
 fn live_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<SessionId>> {
-    let mut live = Vec::new();
-    for (session, _) in cx.db.live.collect_range(txn, .., cx.policy.rows_per_input)? {
-        if super::sessions::load(cx, txn, session)?.is_some_and(|row| row.agent == agent) {
-            live.push(session);
-        }
-    }
-    Ok(live)
+    Ok(lifecycle::living(cx, txn, |of| of == agent)?.into_iter().map(|(session, _)| session).collect())
 }
 
 /// Whether no turn is under way any more to which a skip may belong. `at_work` keeps what was read for the next question.
@@ -228,11 +225,7 @@ fn is_over(
     };
     let mut claims = Vec::new();
     for session in sessions {
-        for (_, message) in cx.db.claims.collect_prefix(txn, &session, cx.policy.rows_per_input)? {
-            if let MessageState::Claimed { since, .. } = cx.db.messages.require(txn, &message)?.state {
-                claims.push(since);
-            }
-        }
+        claims.append(&mut sweep::claims_of(cx, txn, session)?);
     }
     Ok(decide_over(skip.noticed, &claims))
 }

@@ -11,8 +11,7 @@ use rustix::io::Errno;
 use super::body::{AGENT, Bind, places};
 use crate::model::entity::{Access, Trust};
 use crate::model::mount::{APP_SKILLS, GLOBAL, Mount, PROJECT, TRUSTED};
-use crate::runtime::process::make_directory;
-use crate::runtime::{Error, Spec};
+use crate::runtime::{Error, Spec, directory};
 
 /// Deeper directories of an agent stay as they are.
 const DEPTH: u32 = 64;
@@ -22,8 +21,8 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 
 /// Makes what is missing and gives what the container is to see, links resolved.
 pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> {
-    make_directory(&spec.group_dir)?;
-    make_directory(&spec.home_dir.join(".claude"))?;
+    directory::make(&spec.group_dir)?;
+    directory::make(&spec.home_dir.join(".claude"))?;
     let writes_group = !matches!(spec.settings.trust, Trust::Untrusted);
     let host = settle(&spec.session_dir.join("host"))?;
     let mut binds = Vec::new();

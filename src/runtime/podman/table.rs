@@ -1,18 +1,15 @@
 //! Which sessions have something to do, and what is told about them. Each has a task that carries out its orders one after
 //! the other; it ends when nothing runs and nothing is asked.
 
-use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::runtime::Spec;
-use crate::runtime::mail::Mail;
-use crate::runtime::told::Told;
+use crate::runtime::register::Register;
 
 /// What is asked about one session.
 pub(super) enum Order {
@@ -33,33 +30,16 @@ pub(super) struct Desk {
     pub(super) stop: Arc<AtomicU32>,
 }
 
-struct Entry {
+/// How a session's task is reached.
+pub(super) struct Entry {
     orders: UnboundedSender<Order>,
     stop: Arc<AtomicU32>,
 }
 
-struct Entries {
-    here: HashMap<SessionId, Entry>,
-    told: Told,
-}
-
 /// All sessions this runtime has to do with.
-pub(super) struct Table {
-    entries: Mutex<Entries>,
-    changed: Condvar,
-}
+pub(super) type Table = Register<SessionId, Entry>;
 
 impl Table {
-    pub(super) fn new() -> (Self, Mail) {
-        let (told, mail) = Told::new();
-        let entries = Entries { here: HashMap::new(), told };
-        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Hands an order to its session's task. Gives the task's desk when there is no task yet.
     pub(super) fn give(&self, session: SessionId, order: Order) -> Option<Desk> {
         let mut entries = self.lock();
@@ -93,7 +73,7 @@ impl Table {
         let idle = orders.is_empty();
         if idle {
             entries.here.remove(&session);
-            self.changed.notify_all();
+            self.changed();
         }
         idle
     }
@@ -113,21 +93,5 @@ impl Table {
     /// Why an incarnation is not to be started, if there is a reason.
     pub(super) fn refusal(&self, session: SessionId, incarnation: u32) -> Option<String> {
         self.lock().told.refusal(session, incarnation)
-    }
-
-    /// Starts nothing any more; the sessions that have something.
-    pub(super) fn close(&self) -> BTreeSet<SessionId> {
-        let mut entries = self.lock();
-        entries.told.close();
-        entries.here.keys().copied().collect()
-    }
-
-    /// Waits until nothing is there and the listener knows. False when it took too long.
-    pub(super) fn wait_empty(&self, patience: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
-        let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let last = entries.told.last_word();
-        drop(entries);
-        last.heard(timeout.timed_out())
     }
 }

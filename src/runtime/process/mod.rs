@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Error, Events, Runtime, Spec};
+use super::{Error, Events, Runtime, Spec, directory};
 use crate::model::entity::Hold;
 use crate::model::id::SessionId;
 use table::{Key, Kill, Table};
@@ -30,7 +30,6 @@ mod tail;
 mod tests;
 pub mod trial;
 
-pub(in crate::runtime) use run::make_directory;
 pub(in crate::runtime) use secret::resolve;
 pub use secret::{Lookup, SecretError};
 
@@ -119,7 +118,7 @@ impl ProcessRuntime {
     /// # Errors
     /// When the directory cannot be made or read, or there are no threads.
     pub fn start(mut setup: Setup, events: Events) -> Result<Self, Error> {
-        run::make_directory(&setup.locks)?;
+        directory::make(&setup.locks)?;
         let failed = |path: &PathBuf, source| Error::Lock { path: path.clone(), source };
         setup.locks = setup.locks.canonicalize().map_err(|source| failed(&setup.locks, source))?;
         let held = lock::clear_all(&setup.locks, setup.patience).map_err(|source| failed(&setup.locks, source))?;

@@ -1,9 +1,6 @@
 //! The life of one incarnation, each on a thread of its own: prepare, start, wait for the end, make sure of it.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +20,7 @@ use super::{Setup, Shared};
 use crate::model::entity::Hold;
 use crate::model::incarnation::Exit;
 use crate::runtime::redact::Secrets;
-use crate::runtime::{Error, Spec};
+use crate::runtime::{Error, Spec, directory};
 
 /// After this time a lock that does not become free is worth a warning, and then again each time it doubles.
 const WARN_AFTER: Duration = Duration::from_secs(10);
@@ -57,8 +54,8 @@ fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Er
         let absolute = std::path::absolute(&*path);
         *path = absolute.map_err(|source| Error::Directory { path: path.clone(), source })?;
     }
-    make_directory(&spec.group_dir)?;
-    make_directory(&spec.home_dir)?;
+    directory::make(&spec.group_dir)?;
+    directory::make(&spec.home_dir)?;
     let key = (spec.session, spec.incarnation);
     let stopped = || shared.table.stopped(key);
     let confined = confined(&shared.setup, &spec);
@@ -82,13 +79,6 @@ fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Er
 /// The rules for an agent that is to be confined.
 fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
     (spec.settings.hold(spec.provider, setup.confinement.is_ok()) == Hold::Confined).then(|| Confined::of(spec, setup))
-}
-
-/// Makes a directory that only the user can look into, unless it is there.
-pub(in crate::runtime) fn make_directory(path: &Path) -> Result<(), Error> {
-    crate::crash::point("agent-dir");
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| Error::Directory { path: path.to_owned(), source })
 }
 
 /// Takes the lock, ending whoever has it, and starts the runner with it. Nobody else can look for holders in between.

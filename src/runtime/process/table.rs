@@ -1,22 +1,19 @@
 //! What runs, and what is told about it.
 
-use std::collections::BTreeMap;
 use std::io::PipeWriter;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
-use crate::runtime::mail::Mail;
-use crate::runtime::told::Told;
+use crate::runtime::register::{self, Register};
 
 /// One incarnation of one session.
 pub(super) type Key = (SessionId, u32);
 
 /// What an incarnation is to this runtime.
-enum Occupant {
+pub(super) enum Occupant {
     /// It is not ours: whatever an earlier daemon left of it is being ended.
     Clearing,
     /// Its start is being prepared; `stop` asks to give up.
@@ -38,16 +35,10 @@ pub(super) enum Kill {
     Hurry,
 }
 
-struct Entries {
-    here: BTreeMap<Key, Occupant>,
-    told: Told,
-}
+type Entries = register::Entries<Key, Occupant>;
 
 /// All incarnations this runtime has to do with.
-pub(super) struct Table {
-    entries: Mutex<Entries>,
-    changed: Condvar,
-}
+pub(super) type Table = Register<Key, Occupant>;
 
 impl Entries {
     fn gone(&mut self, (session, incarnation): Key, exit: Exit, stderr_tail: String) {
@@ -77,16 +68,6 @@ impl Entries {
 }
 
 impl Table {
-    pub(super) fn new() -> (Self, Mail) {
-        let (told, mail) = Told::new();
-        let entries = Entries { here: BTreeMap::new(), told };
-        (Self { entries: Mutex::new(entries), changed: Condvar::new() }, mail)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the incarnation is to be started by the caller. If not, it was said or will be said what becomes of it.
     pub(super) fn begin(&self, key: Key) -> bool {
         let mut entries = self.lock();
@@ -129,7 +110,7 @@ impl Table {
     /// Its leader has ended: nobody else signals its group from now on, so that the leader can be reaped.
     pub(super) fn leader_ended(&self, key: Key) {
         self.lock().here.insert(key, Occupant::Ending);
-        self.changed.notify_all();
+        self.changed();
     }
 
     /// Nothing of it is left.
@@ -137,13 +118,13 @@ impl Table {
         let mut entries = self.lock();
         entries.here.remove(&key);
         entries.gone(key, exit, stderr_tail);
-        self.changed.notify_all();
+        self.changed();
     }
 
     /// The question what became of it will not be answered now; it may be asked again.
     pub(super) fn forget(&self, key: Key) {
         self.lock().here.remove(&key);
-        self.changed.notify_all();
+        self.changed();
     }
 
     /// Whether the caller is to make sure that nothing is left of it, and then to say so.
@@ -184,28 +165,11 @@ impl Table {
 
     /// Ends its process group by force unless its leader ends within `grace`.
     pub(super) fn hurry(&self, key: Key, grace: Duration) {
-        let runs = |entries: &mut Entries| matches!(entries.here.get(&key), Some(Occupant::Running { .. }));
-        let waited = self.changed.wait_timeout_while(self.lock(), grace, runs);
-        let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let runs = |entries: &Entries| matches!(entries.here.get(&key), Some(Occupant::Running { .. }));
+        let (entries, _) = self.wait_while(grace, runs);
         if let Some(Occupant::Running { group, .. }) = entries.here.get(&key) {
             signal(*group, Signal::KILL);
         }
-    }
-
-    /// Starts nothing any more; everything that is there.
-    pub(super) fn close(&self) -> Vec<Key> {
-        let mut entries = self.lock();
-        entries.told.close();
-        entries.here.keys().copied().collect()
-    }
-
-    /// Waits until nothing is there and the listener knows. False when it took too long.
-    pub(super) fn wait_empty(&self, patience: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, |entries| !entries.here.is_empty());
-        let (entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let last = entries.told.last_word();
-        drop(entries);
-        last.heard(timeout.timed_out())
     }
 
     /// Does what the death of the daemon does: closes its ends of the life pipes.

@@ -1,5 +1,10 @@
 //! More than fits at once: context, messages, claims; words said twice, and a damaged row.
 
+use hearth::model::configure::{Change, Configure};
+use hearth::model::entity::{Folder, Origin};
+use hearth::model::id::AgentId;
+use hearth::state::{Tables, Write};
+
 use super::*;
 
 /// The newest context goes along, older context is completed in the same transaction, in pieces if there is much of it.
@@ -194,4 +199,73 @@ fn a_damaged_row_stops_nobody_else() {
     world.sweep();
     world.settle();
     assert_eq!(live(&world), [1, 2, 3], "mended, it goes on where it was");
+}
+
+/// An agent whose row is damaged is alone with that when a daemon starts, and in its sweeps.
+#[test]
+fn a_damaged_agent_stops_nobody_else() {
+    let agent = |folder: &str| {
+        format!(
+            "[[agents]]\nfolder = \"{folder}\"\nname = \"Unmistakable {folder}\"\n[[chats]]\nchannel = \"net\"\n\
+             platform_id = \"{folder}\"\nunknown_senders = \"public\"\n[[chats.wirings]]\nagent = \"{folder}\"\n\
+             engage = \"pattern\"\npattern = \".\"\n"
+        )
+    };
+    let mut world = World::of(&["first", "second", "third"].map(agent).concat());
+    for folder in ["first", "second", "third"] {
+        world.inject(&event_in(("net", folder, None), (folder, "x", ""), ""));
+    }
+    world.settle();
+    let ends = gone(SessionId::new(3), 1, Exit::Code(0));
+    world.put(ends);
+    world.settle();
+    world.lose_effects();
+    world.put_alone(Input::Configure(Configure::new(
+        vec![Change::RemoveAgent(Folder::new("third").unwrap())],
+        Origin::Runtime,
+    )));
+    world.damage(b"Unmistakable first");
+    world.outside.running.clear();
+    world.reopen(|_| {});
+    let applied = world.try_put(Input::Start).unwrap();
+    assert!(applied.problems.iter().any(|problem| problem.contains("agents")), "{:?}", applied.problems);
+    let looked_for = |agent: u64| {
+        let of = |effect: &&Effect| matches!(effect, Effect::LookForSkips(id, ..) if id.number() == agent);
+        world.effects.iter().filter(of).count()
+    };
+    assert_eq!([1, 2, 3].map(looked_for), [0, 1, 0], "{:?}", world.effects);
+    world.settle();
+    let left = world.read(|db, txn| db.sessions_by_route.first_in(txn, &AgentId::new(3)));
+    assert_eq!(left, None, "the removal of an agent that was under way goes on");
+    assert!(world.session(SessionId::new(2)).live.is_some());
+}
+
+/// However much lives, whatever is done to all of it is done to all of it, but for a session that cannot be read.
+#[test]
+fn all_that_lives_of_an_agent_is_found() {
+    let policy = Policy { rows_per_input: 16, max_containers: 60, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    world.apply(&per_thread("max_parallel = 60"));
+    let names: Vec<String> = (0..20).map(|number| format!("thread {number}")).collect();
+    for name in &names {
+        threads(&mut world, &[name]);
+        world.settle();
+    }
+    assert_eq!(live(&world).len(), 20);
+    let lost = SessionId::new(2);
+    world.forsaken = true;
+    let lose = |db: &Tables, txn: &mut Write<'_>| {
+        let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &lost)?;
+        db.sessions.delete(txn, &(fingerprint, discriminator, lost))
+    };
+    world.store().write(lose).unwrap();
+    world.put(Input::Configure(Configure::new(
+        vec![Change::RestartAgent(Folder::new("main").unwrap(), None)],
+        Origin::Runtime,
+    )));
+    let stopped = world.effects.iter().filter_map(|effect| match effect {
+        Effect::Stop(session, _) => Some(session.number()),
+        _ => None,
+    });
+    assert_eq!(stopped.collect::<Vec<_>>(), (1..=20).filter(|session| *session != 2).collect::<Vec<_>>());
 }

@@ -3,7 +3,7 @@
 
 pub(crate) mod chance;
 pub(crate) mod outside;
-mod power;
+pub(crate) mod power;
 mod shown;
 
 use std::cell::Cell;

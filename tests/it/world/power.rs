@@ -1,6 +1,6 @@
 //! The machine under the world: daemons that start anew over the same store, and power that goes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hearth::engine::commit::Submission;
 use hearth::model::{Awake, Input};
@@ -53,6 +53,14 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
+    /// A record goes wrong on the disk while nobody has the store open; `text` is in that record only.
+    pub(crate) fn damage(&mut self, text: &[u8]) {
+        self.close();
+        damage(&self.file(), text);
+        self.forsaken = true;
+        self.open();
+    }
+
     /// Bytes of the store's file.
     pub(crate) fn file_bytes(&self) -> usize {
         usize::try_from(std::fs::metadata(self.file()).unwrap().len()).unwrap()
@@ -78,4 +86,16 @@ impl World {
         let store = Store::open(self.dir.path(), self.options.clone()).unwrap();
         self.engine = Some(engine(store, &self.policy, self.builds));
     }
+}
+
+/// Changes one character of a text in the file of a store that nobody has open.
+pub(crate) fn damage(store: &Path, text: &[u8]) {
+    let mut bytes = std::fs::read(store).unwrap();
+    let places: Vec<usize> =
+        bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text).map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "the text is not in the store");
+    for at in places {
+        bytes[at] ^= 0x20;
+    }
+    std::fs::write(store, bytes).unwrap();
 }

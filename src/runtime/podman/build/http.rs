@@ -72,7 +72,7 @@ impl Engine {
         Err(Error::NoPodman { tried: tried.join(", ") })
     }
 
-    /// The one behind a socket.
+    /// The one behind a socket. Only tests know one beforehand.
     #[must_use]
     pub const fn at(socket: PathBuf) -> Self {
         Self { socket }
