@@ -196,6 +196,22 @@ mod tests {
         }
     }
 
+    /// The program on the agents' side judges the same names by the same table, so that both mean the same by a name.
+    #[test]
+    fn names_of_packages_are_judged_as_on_the_agents_side() {
+        let table = include_str!("../../tests/data/package-names.json");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(table).unwrap();
+        assert!(rows.len() > 50, "{}", rows.len());
+        for row in rows {
+            let name = row["name"].as_str().unwrap();
+            let good = match row["kind"].as_str() {
+                Some("apt") => is_apt_package(name),
+                _ => is_npm_package(name),
+            };
+            assert_eq!(Some(good), row["good"].as_bool(), "{row}");
+        }
+    }
+
     #[test]
     fn names_of_servers_are_parts_of_names_of_tools() {
         for (name, good) in [("files", true), ("a_B-1", true), ("", false), ("a b", false), ("nanoclaw", false)] {
