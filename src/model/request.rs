@@ -117,10 +117,11 @@ pub fn packages_problem(packages: &Packages) -> Option<String> {
     apt.map(|name| invalid("apt", name)).or_else(|| npm.map(|name| invalid("npm", name)))
 }
 
-/// Whether a text is the name of a package of the distribution, and nothing else: no version, no option, no shell.
+/// Whether a text is the name of a package of the distribution, and nothing else: no version, no option, no shell, and no
+/// `-` behind it, by which `apt-get install` means that it has to go.
 #[must_use]
 pub fn is_apt_package(name: &str) -> bool {
-    name.len() <= PACKAGE_NAME_MAX && is_plain(name, b"._+-")
+    name.len() <= PACKAGE_NAME_MAX && is_plain(name, b"._+-") && !name.ends_with('-')
 }
 
 /// Whether a text is the name of a package of npm, with or without a scope.

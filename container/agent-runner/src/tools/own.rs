@@ -58,8 +58,9 @@ fn shown(name: &Value) -> String {
     text.chars().take(60).collect()
 }
 
+/// With a `-` behind it, `apt-get install` would remove the package.
 fn is_apt_package(name: &str) -> bool {
-    name.len() <= PACKAGE_NAME && is_plain(name, b"._+-")
+    name.len() <= PACKAGE_NAME && is_plain(name, b"._+-") && !name.ends_with('-')
 }
 
 fn is_npm_package(name: &str) -> bool {
