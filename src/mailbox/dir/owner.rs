@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::{DIRECTORY, OWNER_ALL};
+use super::OWNER_ALL;
 
 /// A directory in another one, which its owner may use from now on.
 #[cfg(target_os = "linux")]
@@ -39,5 +39,5 @@ pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, 
         let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | OWNER_ALL);
         rustix::fs::chmodat(base, name, mode, AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    rustix::fs::openat(base, name, DIRECTORY, Mode::empty())
+    rustix::fs::openat(base, name, super::DIRECTORY, Mode::empty())
 }
