@@ -54,14 +54,15 @@ fn head(whole: bool) -> String {
     }
     let how = if Asked::now().size(0, 1, 0) == 1 { " -- --quick" } else { "" };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    // Major and minor: the rest names a build that nobody else has.
+    let kernel = release.split(|c: char| !c.is_ascii_digit()).take(2).collect::<Vec<_>>().join(".");
     writeln!(
         text,
-        "Written by `cargo bench{how}` on a machine with {processors} processors, Linux {}, stores on {}. The floor is raw \
+        "Written by `cargo bench{how}` on a machine with {processors} processors, Linux {kernel}, stores on {}. The floor is raw \
          LMDB making the same writes with the same commits in the same order of keys, in the same run.\nThe last column \
          is the median of pairs measured one right after the other; a disk that others use changes too fast for the two \
          before it to be compared.\n",
-        kernel.trim(),
         file_system(&place())
     )
     .unwrap();

@@ -42,7 +42,7 @@ pub(super) enum TasksCommand {
     },
     /// Change a task that is not finished
     Set(SetArgs),
-    /// Pause a task; a run under way continues
+    /// Pause a task; a run under way continues, and one that waits for its end (`--overlap queue`) still follows it
     Pause {
         /// Its id, like ta3
         task: TaskId,

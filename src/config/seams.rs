@@ -7,6 +7,7 @@
 //! | `HEARTH_TEST_RUNNER=<path>` | this program is the runner of every agent |
 //! | `HEARTH_TEST_BACKOFF_MS=<n>` | the first wait after a failed try |
 //! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that limits requests; people are told after two of them |
+//! | `HEARTH_TEST_CRASH_AFTER_STEPS=<n>` | a runner, which reads it by itself (`roots.rs` of `agent-runner`), kills itself after so many durable steps |
 
 use std::path::PathBuf;
 

@@ -12,7 +12,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 
 use crate::config::Paths;
@@ -260,7 +259,7 @@ fn blocks(pattern: &str, real: &Path) -> bool {
 /// Opens what was resolved without following any link, and makes sure that it is still what was judged.
 #[cfg(target_os = "linux")]
 fn same_when_opened(real: &Path) -> Result<(), String> {
-    use rustix::fs::{FileType, ResolveFlags};
+    use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
     use std::os::fd::AsRawFd as _;
     let changed = || format!("Path changed while it was looked at: \"{}\"", real.display());
     let flags = OFlags::PATH | OFlags::CLOEXEC;

@@ -2,10 +2,11 @@
 //! same path, the repository they lie in, and whether they are too broad to work in.
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev, statx};
+use std::time::UNIX_EPOCH;
 
 use crate::model::workspace::{Witness, WorkspaceSight};
 
@@ -39,21 +40,18 @@ pub fn path_of(bytes: &[u8]) -> &Path {
 /// What a directory looks like; none if there is none.
 #[must_use]
 pub fn witness(path: &Path) -> Option<Witness> {
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
-    let found = statx(CWD, path, AtFlags::empty(), wanted).ok()?;
-    if FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory {
-        return None;
-    }
-    let born = found.stx_btime;
-    let nanoseconds = born.tv_sec.checked_mul(1_000_000_000)?.checked_add(born.tv_nsec.into())?;
+    let found = path.metadata().ok().filter(Metadata::is_dir)?;
+    Some(Witness { place: place(), device: found.dev(), inode: found.ino(), born: born(&found) })
+}
+
+/// When it was made, in nanoseconds since 1970, if the file system tells.
+fn born(found: &Metadata) -> Option<i64> {
+    let nanoseconds = match found.created().ok()?.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).ok()?,
+        Err(before) => i64::try_from(before.duration().as_nanos()).ok()?.checked_neg()?,
+    };
     // Directories of an image that was unpacked may all be born at zero, which says nothing.
-    let told = found.stx_mask & StatxFlags::BTIME.bits() != 0 && nanoseconds != 0;
-    Some(Witness {
-        place: place(),
-        device: makedev(found.stx_dev_major, found.stx_dev_minor),
-        inode: found.stx_ino,
-        born: told.then_some(nanoseconds),
-    })
+    Some(nanoseconds).filter(|nanoseconds| *nanoseconds != 0)
 }
 
 /// Which of these paths lead to the very directory that was found.
@@ -145,6 +143,23 @@ mod tests {
         let sight = look(&b);
         let paths = [&a, &b, &root.path().join(".").join("b")].map(|path| path.as_os_str().as_bytes().to_vec());
         assert_eq!(also_at(&sight, paths.to_vec()).len(), 1, "its own path is not another one");
+    }
+
+    /// Witnesses are kept: they have to stay what they are.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_witness_is_what_the_kernel_says() {
+        use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+        let root = tempfile::tempdir().unwrap();
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        for path in [root.path(), Path::new("/"), Path::new("/proc"), Path::new("/dev/shm")] {
+            let Ok(said) = statx(CWD, path, AtFlags::empty(), wanted) else { continue };
+            let seen = witness(path).unwrap();
+            let born = said.stx_btime.tv_sec * 1_000_000_000 + i64::from(said.stx_btime.tv_nsec);
+            let told = said.stx_mask & StatxFlags::BTIME.bits() != 0 && born != 0;
+            let device = makedev(said.stx_dev_major, said.stx_dev_minor);
+            assert_eq!((seen.device, seen.inode, seen.born), (device, said.stx_ino, told.then_some(born)), "{path:?}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::model::time::Timestamp;
 use super::error::Error;
 use crate::crash;
 
+mod owner;
+
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once; it has no effect on regular files.
 const FILE: OFlags =
@@ -328,18 +330,10 @@ impl Dir {
 
     /// Makes sure that the owner, who is the host, may use a directory in this one.
     pub(super) fn take_back(&self, relative: &OsStr) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut at: Option<OwnedFd> = None;
         for part in parts(relative) {
             let base = at.as_ref().map_or_else(|| self.fd.as_fd(), |fd| fd.as_fd());
-            let next = rustix::fs::openat(base, part, flags, Mode::empty())?;
-            let stat = rustix::fs::fstat(&next)?;
-            if stat.st_mode & OWNER_ALL != OWNER_ALL {
-                // The descriptor's own entry cannot be swapped for something else, unlike the directory's name.
-                let itself = format!("/proc/self/fd/{}", next.as_raw_fd());
-                rustix::fs::chmod(itself, Mode::from_raw_mode(stat.st_mode & 0o7777 | OWNER_ALL))?;
-            }
-            at = Some(next);
+            at = Some(owner::taken_back(base, part)?);
         }
         let at = at.ok_or(Errno::NOENT)?;
         rustix::fs::openat(&at, ".", DIRECTORY, Mode::empty())

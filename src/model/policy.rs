@@ -1,4 +1,4 @@
-//! The constants of sweep, retries and limits. They are constants because the user decided so; tests pass their own.
+//! The constants of sweep, retries and limits: nothing in the configuration changes them. Tests pass their own.
 
 use super::time::Millis;
 

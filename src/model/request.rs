@@ -117,10 +117,11 @@ pub fn packages_problem(packages: &Packages) -> Option<String> {
     apt.map(|name| invalid("apt", name)).or_else(|| npm.map(|name| invalid("npm", name)))
 }
 
-/// Whether a text is the name of a package of the distribution, and nothing else: no version, no option, no shell.
+/// Whether a text is the name of a package of the distribution, and nothing else: no version, no option, no shell, and no
+/// `-` behind it, by which `apt-get install` means that it has to go.
 #[must_use]
 pub fn is_apt_package(name: &str) -> bool {
-    name.len() <= PACKAGE_NAME_MAX && is_plain(name, b"._+-")
+    name.len() <= PACKAGE_NAME_MAX && is_plain(name, b"._+-") && !name.ends_with('-')
 }
 
 /// Whether a text is the name of a package of npm, with or without a scope.
@@ -193,6 +194,22 @@ mod tests {
             ("npm", &[], &["pkg+more"], invalid("npm", "pkg+more")),
         ] {
             assert_eq!(packages_problem(&packages(apt, npm)), problem, "{row} {apt:?} {npm:?}");
+        }
+    }
+
+    /// The program on the agents' side judges the same names by the same table, so that both mean the same by a name.
+    #[test]
+    fn names_of_packages_are_judged_as_on_the_agents_side() {
+        let table = include_str!("../../tests/data/package-names.json");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(table).unwrap();
+        assert!(rows.len() > 50, "{}", rows.len());
+        for row in rows {
+            let name = row["name"].as_str().unwrap();
+            let good = match row["kind"].as_str() {
+                Some("apt") => is_apt_package(name),
+                _ => is_npm_package(name),
+            };
+            assert_eq!(Some(good), row["good"].as_bool(), "{row}");
         }
     }
 

@@ -106,7 +106,7 @@ pub enum TaskHome {
 pub enum TaskState {
     /// It does.
     Active,
-    /// Not until it is resumed. An occurrence that runs goes on.
+    /// Not until it is resumed. An occurrence that runs goes on, and one that waits for its end follows it.
     Paused,
     /// There is no further occurrence.
     Done,
@@ -343,7 +343,7 @@ pub enum TaskCommand {
     AddPaused(Box<NewTask>),
     /// Change one that is not over.
     Set(TaskId, Box<TaskChange>),
-    /// Let none of its slots be used until it is resumed.
+    /// Let none of its slots be used until it is resumed. One that was used already and waits for a run to end still runs.
     Pause(TaskId),
     /// Go on; a slot that passed meanwhile is due at once.
     Resume(TaskId),

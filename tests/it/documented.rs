@@ -3,12 +3,24 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::host::Host;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The README and what lies in `docs/`.
+fn documents() -> Vec<String> {
+    let mut documents = vec!["README.md".to_owned()];
+    for entry in std::fs::read_dir(root().join("docs")).unwrap().map(Result::unwrap) {
+        documents.push(format!("docs/{}", entry.file_name().to_str().unwrap()));
+    }
+    assert!(documents.len() > 10, "{documents:?}");
+    documents
 }
 
 /// Code without its tests.
@@ -66,19 +78,102 @@ fn every_place_and_every_variable_is_in_the_list_of_files() {
     missing("variables", variables());
 }
 
-/// A command that is not in the list is known only to those who read its code.
+/// Every command of the program, such as `agents list`, as the pages have it that the program writes of itself.
+fn commands() -> BTreeSet<String> {
+    let host = Host::new();
+    let pages = host.path("pages");
+    host.done(&["man", pages.to_str().unwrap()], b"");
+    let command = |page: std::fs::DirEntry| {
+        let page = std::fs::read_to_string(page.path()).unwrap();
+        let synopsis = between(&page, ".SH SYNOPSIS\n\\fB", "\\fR")[0].replace("\\-", "-");
+        synopsis.strip_prefix("hearth ").map(str::to_owned)
+    };
+    let found: BTreeSet<String> = std::fs::read_dir(pages).unwrap().map(Result::unwrap).filter_map(command).collect();
+    assert!(found.len() > 100 && found.contains("agents list"), "{found:?}");
+    found
+}
+
+/// The command that a text begins with, without values and options.
+fn command_in(text: &str) -> String {
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty();
+    let words = text.strip_prefix("hearth ").unwrap_or(text).split([' ', '\n']);
+    words.take_while(is_word).collect::<Vec<_>>().join(" ")
+}
+
+/// A command that is not in the list is known only to those who read its code; and what is in the list can be typed.
 #[test]
 fn every_command_is_in_the_list_of_commands() {
-    let list = text("docs/commands.md");
-    let code = code("src/cli/mod.rs");
-    let commands = between(&code, "Command::", "(args)").into_iter().chain(between(&code, "Command::", "(command)"));
-    let names: BTreeSet<String> =
-        commands.filter(|name| name.bytes().all(|b| b.is_ascii_alphabetic())).map(str::to_lowercase).collect();
-    assert!(names.len() > 20, "{names:?}");
-    let is_there =
-        |name: &&String| ["`", "hearth ", "import "].iter().any(|before| list.contains(&format!("{before}{name}")));
-    let missing: Vec<&String> = names.iter().filter(|name| !is_there(name)).collect();
+    let commands = commands();
+    let (mut listed, mut told) = (BTreeSet::new(), BTreeSet::new());
+    for row in text("docs/commands.md").lines().filter(|line| line.starts_with("| `hearth ")) {
+        let [_, names, about, _] = row.split('|').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let spans = |cell: &str| cell.split('`').skip(1).step_by(2).map(command_in).collect::<Vec<_>>();
+        for name in spans(names) {
+            let first = name.split(' ').next().unwrap();
+            told.extend(spans(about).iter().map(|below| format!("{first} {below}")));
+            told.insert(first.to_owned());
+            listed.insert(name);
+        }
+        told.extend(spans(about));
+    }
+    let first = |names: &BTreeSet<String>| -> BTreeSet<String> {
+        names.iter().map(|name| name.split(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(first(&listed), first(&commands));
+    let invented: Vec<&String> = listed.difference(&commands).collect();
+    assert!(invented.is_empty(), "docs/commands.md lists what is no command: {invented:?}");
+    let missing: Vec<&String> =
+        commands.iter().filter(|name| !listed.contains(*name) && !told.contains(*name)).collect();
     assert!(missing.is_empty(), "docs/commands.md names none of these commands: {missing:?}");
+}
+
+/// Documents tell nobody to type what is no command.
+#[test]
+fn documents_name_only_commands_that_there_are() {
+    let mut commands = commands();
+    // No page shows the commands of an agent's side: `docs/trusted.md` does.
+    commands.insert("agent".to_owned());
+    let has_commands = |name: &str| commands.iter().any(|other| other.starts_with(&format!("{name} ")));
+    let mut seen = 0;
+    for name in documents() {
+        let text = format!("\n{}", text(&name));
+        for begin in ["`hearth ", "\nhearth ", "&& hearth "] {
+            for rest in text.split(begin).skip(1) {
+                let command = command_in(rest.split(['`', '\n']).next().unwrap());
+                let mut words = command.split(' ').filter(|word| !word.is_empty());
+                let Some(first) = words.next() else { continue };
+                let whole = words.next().filter(|_| has_commands(first)).map(|second| format!("{first} {second}"));
+                let known = commands.contains(first) && whole.is_none_or(|whole| commands.contains(&whole));
+                assert!(known, "{name}: there is no command `hearth {command}`");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+/// A variable that no document names is known only to those who read the code.
+#[test]
+fn every_variable_of_ours_is_in_a_document() {
+    let mut files = Vec::new();
+    for dir in ["src", "container/agent-runner/src", "tests/it", "benches"] {
+        sources(&root().join(dir), &mut files);
+    }
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') && !name.is_empty();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for file in files.iter().map(String::as_str).chain(["src/config/seams.rs"]) {
+        let code = code(file);
+        names
+            .extend(between(&code, "\"HEARTH_", "\"").into_iter().filter(is_name).map(|name| format!("HEARTH_{name}")));
+    }
+    assert!(names.len() > 20, "{names:?}");
+    let mut told: String = documents().iter().map(|name| text(name)).collect();
+    told += &text("container/wire/README.md");
+    told.extend(text("src/config/seams.rs").lines().filter(|line| line.starts_with("//! | ")));
+    told.extend(text("tests/agent.py").split("\"\"\"").nth(1).map(str::to_owned));
+    let words: BTreeSet<&str> = told.split(|c: char| !c.is_ascii_uppercase() && c != '_').collect();
+    let missing: Vec<&String> = names.iter().filter(|name| !words.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "no document names these variables: {missing:?}");
 }
 
 /// Every metric that is registered is in the table for operators, and nothing else is.
@@ -104,12 +199,7 @@ fn every_metric_is_in_the_table() {
 /// Links between documents lead somewhere.
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let mut documents = vec!["README.md".to_owned()];
-    for entry in std::fs::read_dir(root().join("docs")).unwrap().map(Result::unwrap) {
-        documents.push(format!("docs/{}", entry.file_name().to_str().unwrap()));
-    }
-    assert!(documents.len() > 10, "{documents:?}");
-    for name in &documents {
+    for name in &documents() {
         for link in between(&text(name), "](", ")") {
             if link.contains("://") {
                 continue;

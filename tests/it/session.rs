@@ -373,6 +373,35 @@ fn writers_that_know_too_little_are_refused() {
     assert_eq!((&history["total"], &history["entries"][0]["text"]), (&json!(1), &json!("p")));
 }
 
+/// It is looked for in the newest 5,000 records, and says so where there are more.
+#[test]
+fn a_history_says_that_it_is_not_of_the_whole_session() {
+    let desk = Desk::new();
+    let dir = &desk.dir("p");
+    desk.begun(dir, "s");
+    let append = |lines: &str| {
+        let ended = desk.run(dir, &["append", "s", "--lines"], lines);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    };
+    let seen = || {
+        let history = desk.done(dir, &["history", "s"]);
+        let texts: Vec<Value> = history["entries"].as_array().unwrap().iter().map(|one| one["text"].clone()).collect();
+        let told = desk.run(dir, &["history", "s"], "").stderr.contains("has older records");
+        assert_eq!(history["cut"], json!(told), "people are told the same");
+        (history["total"].as_u64().unwrap(), told, texts)
+    };
+    let note = "{\"type\":\"note\"}\n";
+    append("{\"type\":\"prompt_history\",\"text\":\"early\"}\n");
+    for _ in 0..6 {
+        append(&note.repeat(833));
+    }
+    assert_eq!(seen(), (1, false, vec![json!("early")]), "5,000 records");
+    append("{\"type\":\"prompt_history\",\"text\":\"late\"}\n");
+    assert_eq!(seen(), (2, true, vec![json!("early"), json!("late")]), "what people said is out of sight");
+    append(note);
+    assert_eq!(seen(), (1, true, vec![json!("late")]), "so is what was typed first");
+}
+
 #[test]
 fn a_session_says_who_works_on_it_and_how_it_was_left() {
     let desk = Desk::new();

@@ -240,6 +240,9 @@ fn planted_violations_are_found() {
         ("src/engine/x.rs", long.as_str(), "501 lines, at most 500"),
         ("tests/it/x.rs", tests.as_str(), "801 lines, at most 800"),
         ("README.md", concat!("see design", ".md"), "is about how it was made"),
+        ("src/model/x.rs", concat!("//! Because the user de", "cided so."), "is about how it was made"),
+        ("src/engine/x.rs", "use sha2::Sha256;", "`sha2` is not used here"),
+        ("src/model/x.rs", "fn f() -> chrono::DateTime {}", "`chrono` is not used here"),
         ("src/engine/x.rs", concat!("// TO", "DO: later"), "is about how it was made"),
     ];
     for (path, text, expected) in cases {
@@ -290,6 +293,31 @@ fn files_that_nothing_leads_to_are_found() {
     assert_eq!(orphans(&borrowed), Vec::<String>::new());
     let lost = files(&[("tests/it/main.rs", "// mod lost;"), ("tests/it/lost.rs", ""), ("src/channel/x.rs", "")]);
     assert_eq!(orphans(&lost).len(), 2);
+}
+
+/// Dependencies of which a manifest claims that they are used in certain places only.
+fn claims(manifest: &str) -> Vec<String> {
+    let lines = manifest.lines().filter_map(|line| line.split_once(" = ").zip(line.split_once(" # ")));
+    let claims = lines.filter(|(_, (_, reason))| reason.contains("; only ") && !reason.contains("; only tests"));
+    claims.map(|((name, _), _)| name.replace('-', "_")).collect()
+}
+
+/// A dependency that only tests have cannot be used elsewhere: the compiler holds that.
+#[test]
+fn what_is_said_of_a_dependency_is_held() {
+    let planted = "a-b = \"1\" # c; only d\ne = \"2\" # f\ng = \"3\" # h; only tests of i\n";
+    assert_eq!(claims(planted), ["a_b"]);
+    let manifest = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
+    let claims = claims(&manifest);
+    assert!(claims.len() > 20, "{claims:?}");
+    let is_held = |name: &&String| {
+        BANS.iter().any(|ban| match ban.thing {
+            Thing::Crate(banned) => banned == **name,
+            Thing::Segments(banned) | Thing::Text(banned) => banned.starts_with(&format!("{name}::")),
+        })
+    };
+    let loose: Vec<&String> = claims.iter().filter(|name| !is_held(name)).collect();
+    assert!(loose.is_empty(), "Cargo.toml says where these are used, and no rule holds it: {loose:?}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ type Told = Result<(), Trouble>;
 
 /// Records that are read in one piece.
 const PIECE: usize = 1_000;
-/// Records through which the history is looked for.
+/// Newest records through which the history is looked for: a session may have any number.
 const HISTORY_LOOK: usize = 5_000;
 
 /// What the directory of a place looks like now.
@@ -427,12 +427,16 @@ fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> Told {
 pub(super) fn history(place: &Place, which: &Perhaps, count: u32, json: bool) -> Told {
     let reference = which.session.as_deref();
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
-    let (id, all) = reader.read(|db, txn| {
+    let (id, mut all) = reader.read(|db, txn| {
         let look = Look::new(place, db, txn)?;
         let found = look.resolve(reference, which.exclude.as_deref())?;
-        let (records, _) = records(&look, &found, None, HISTORY_LOOK)?;
+        // One more than is looked through: whether there are more.
+        let (records, _) = records(&look, &found, None, HISTORY_LOOK + 1)?;
         Ok::<_, Trouble>((found.name(), records))
     })?;
+    let older = all.len().saturating_sub(HISTORY_LOOK);
+    all.drain(..older);
+    let cut = older > 0;
     let typed: Vec<&RecordJson> = all.iter().filter(|record| record.kind == "prompt_history").collect();
     let said = || all.iter().filter(|record| record.role == Some("user") && record.text.is_some()).collect();
     let mut entries = if typed.is_empty() { said() } else { typed };
@@ -447,11 +451,15 @@ pub(super) fn history(place: &Place, which: &Perhaps, count: u32, json: bool) ->
             "status": "ok",
             "session_id": id,
             "total": total,
+            "cut": cut,
             "entries": entries.iter().map(shape).collect::<Vec<_>>(),
         }))?);
     }
     for one in entries {
         out::line(&format!("{}  {}", one.at, one.text.as_deref().unwrap_or_default()))?;
+    }
+    if cut {
+        out::note(&format!("the session has older records: only its newest {HISTORY_LOOK} were looked through"));
     }
     Ok(())
 }

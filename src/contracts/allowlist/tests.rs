@@ -1,6 +1,8 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use rustix::fs::Mode;
+
 use super::*;
 
 /// Roots and patterns of NanoClaw's tests: `~/projects` may be changed, `~/docs` only read.

@@ -172,7 +172,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "networks are reached over HTTP"),
-            ("src/runtime/podman/api.rs", "one request to Podman's socket that its crate cannot make"),
+            ("src/runtime/podman/api.rs", "what Podman's crate cannot say, or reads far too much of"),
         ],
         why: "only channels talk to the network",
     },
@@ -209,7 +209,7 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("rustyline"),
         within: "",
-        places: &[("src/cli/", "line editing of `hearth chat`")],
+        places: &[("src/cli/chat/", "line editing of `hearth chat`")],
         why: "only the command line talks to terminals",
     },
     Ban {
@@ -301,6 +301,87 @@ pub(super) const BANS: &[Ban] = &[
         why: "what an agent may touch is enforced in one place",
     },
     Ban {
+        thing: Thing::Crate("chrono"),
+        within: "",
+        places: &[
+            ("src/model/time.rs", "how an instant is written"),
+            ("src/time/", "calendar dates"),
+            ("src/channel/webhook/pause.rs", "the date in a header of HTTP"),
+            ("container/zone/", "zones and local times"),
+            ("container/agent-runner/src/clock.rs", "the runner's clock"),
+            ("container/agent-runner/src/trusted/time.rs", "times in the files of trusted agents"),
+        ],
+        why: "everybody else has instants and local times of our own",
+    },
+    Ban {
+        thing: Thing::Crate("sha2"),
+        within: "",
+        places: &[
+            ("src/state/", "keys that stand for long ids, backups and exports"),
+            ("src/mailbox/blobs.rs", "a file is named by its digest"),
+            ("src/contracts/skips.rs", "whether a summary is the one that was read"),
+            ("src/runtime/podman/build/recipe.rs", "whether an image is the one that is wanted"),
+            ("src/channel/webhook/signature.rs", "signatures"),
+            ("src/engine/entropy.rs", "numbers that nobody can guess"),
+        ],
+        why: "what a digest stands for is decided in few places",
+    },
+    Ban {
+        thing: Thing::Crate("getrandom"),
+        within: "",
+        places: &[("src/clock.rs", "the one source of entropy")],
+        why: "randomness is an input",
+    },
+    Ban {
+        thing: Thing::Crate("crc32fast"),
+        within: "",
+        places: &[("src/state/envelope.rs", "the checksum of records")],
+        why: "records and exported lines are checked in the same way",
+    },
+    Ban {
+        thing: Thing::Crate("compact_str"),
+        within: "",
+        places: &[("src/model/short.rs", "gives it our name")],
+        why: "how short texts are stored can be changed in one place",
+    },
+    Ban {
+        thing: Thing::Crate("notify"),
+        within: "",
+        places: &[
+            ("src/mailbox/watch.rs", "what agents write"),
+            ("src/contracts/watch.rs", "what programs of agents write into their folder"),
+            ("container/agent-runner/src/watch.rs", "what the host writes"),
+        ],
+        why: "a lost event is made up for where it is awaited",
+    },
+    Ban {
+        thing: Thing::Crate("signal_hook"),
+        within: "",
+        places: &[
+            ("src/cli/watch.rs", "the terminal is put in order before the end"),
+            ("container/agent-runner/src/life.rs", "a runner that is asked to end ends its turn first"),
+        ],
+        why: "the daemon's signals come with its other events",
+    },
+    Ban {
+        thing: Thing::Crate("tracing_subscriber"),
+        within: "",
+        places: &[("src/cli/log.rs", "writes the log")],
+        why: "what is logged, and how, is decided in one place",
+    },
+    Ban {
+        thing: Thing::Crate("clap_complete"),
+        within: "",
+        places: &[("src/cli/shell.rs", "writes completions"), ("src/cli/mod.rs", "names the shells")],
+        why: "only the command line describes itself",
+    },
+    Ban {
+        thing: Thing::Crate("clap_mangen"),
+        within: "",
+        places: &[("src/cli/shell.rs", "writes manual pages")],
+        why: "only the command line describes itself",
+    },
+    Ban {
         thing: Thing::Text("db.sessions."),
         within: "src/engine/",
         places: &[
@@ -375,7 +456,7 @@ pub(super) const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Words about how the code came to be; a reader needs to know how it is. Written in halves, because this file is read too.
-pub(super) const MAKING: [&str; 9] = [
+pub(super) const MAKING: [&str; 10] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("XX", "X:"),
@@ -385,4 +466,5 @@ pub(super) const MAKING: [&str; 9] = [
     concat!("as reque", "sted"),
     concat!("design", ".md"),
     concat!("the br", "ief"),
+    concat!("user de", "cided"),
 ];

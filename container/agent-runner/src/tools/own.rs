@@ -58,8 +58,9 @@ fn shown(name: &Value) -> String {
     text.chars().take(60).collect()
 }
 
+/// With a `-` behind it, `apt-get install` would remove the package.
 fn is_apt_package(name: &str) -> bool {
-    name.len() <= PACKAGE_NAME && is_plain(name, b"._+-")
+    name.len() <= PACKAGE_NAME && is_plain(name, b"._+-") && !name.ends_with('-')
 }
 
 fn is_npm_package(name: &str) -> bool {
@@ -77,4 +78,25 @@ fn is_npm_package(name: &str) -> bool {
 fn is_plain(text: &str, besides: &[u8]) -> bool {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().next().is_some_and(letter) && text.bytes().all(|byte| letter(byte) || besides.contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The host judges the same names by the same table, so that both mean the same by a name.
+    #[test]
+    fn names_of_packages_are_judged_as_by_the_host() {
+        let table = include_str!("../../../../tests/data/package-names.json");
+        let rows: Vec<Value> = serde_json::from_str(table).unwrap();
+        assert!(rows.len() > 50, "{}", rows.len());
+        for row in rows {
+            let name = row["name"].as_str().unwrap();
+            let good = match row["kind"].as_str() {
+                Some("apt") => is_apt_package(name),
+                _ => is_npm_package(name),
+            };
+            assert_eq!(Some(good), row["good"].as_bool(), "{row}");
+        }
+    }
 }

@@ -1,0 +1,43 @@
+//! Directories of an agent that took the right to use them from their owner, who is the host.
+
+use std::ffi::OsStr;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd as _;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::Mode;
+#[cfg(target_os = "linux")]
+use rustix::fs::OFlags;
+#[cfg(not(target_os = "linux"))]
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+
+use super::OWNER_ALL;
+
+/// A directory in another one, which its owner may use from now on.
+#[cfg(target_os = "linux")]
+pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(base, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&dir)?;
+    if stat.st_mode & OWNER_ALL != OWNER_ALL {
+        // The descriptor's own entry cannot be swapped for something else, unlike the directory's name.
+        let itself = format!("/proc/self/fd/{}", dir.as_raw_fd());
+        rustix::fs::chmod(itself, Mode::from_raw_mode(stat.st_mode & 0o7777 | OWNER_ALL))?;
+    }
+    Ok(dir)
+}
+
+/// The same by its name, since what may not be read cannot be opened there; a link in its place is not followed.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let stat = rustix::fs::statat(base, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(Errno::NOTDIR);
+    }
+    if stat.st_mode & OWNER_ALL != OWNER_ALL {
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | OWNER_ALL);
+        rustix::fs::chmodat(base, name, mode, AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    rustix::fs::openat(base, name, super::DIRECTORY, Mode::empty())
+}
