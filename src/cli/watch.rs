@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Done, Failure, change, decide, out, tasks};
@@ -98,24 +100,39 @@ fn run(
             screen.take(view, &now.to_string());
         }
         terminal.draw(|frame| draw::draw(frame, &screen, now))?;
-        if !event::poll(DRAW)? {
-            continue;
+        if is_hung_up_within(DRAW)? {
+            return Ok(());
         }
-        let Some(key) = key(&event::read()?) else { continue };
-        match screen.press(key) {
-            None => {}
-            Some(Command::Quit) => return Ok(()),
-            Some(Command::Do(act)) => {
-                screen.note = Some(match perform(paths, act) {
-                    Ok(told) => told,
-                    Err(failure) => format!("not done: {}", words(failure)),
-                });
-                // What looks has ended if nobody hears this, and then nothing is new.
-                again.send(()).ok();
+        while event::poll(Duration::ZERO)? {
+            match key(&event::read()?).and_then(|key| screen.press(key)) {
+                None => {}
+                Some(Command::Quit) => return Ok(()),
+                Some(Command::Do(act)) => {
+                    screen.note = Some(match perform(paths, act) {
+                        Ok(told) => told,
+                        Err(failure) => format!("not done: {}", words(failure)),
+                    });
+                    // What looks has ended if nobody hears this, and then nothing is new.
+                    again.send(()).ok();
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Waits for keys, at most for `time`; whether the terminal is gone. Crossterm would read from one that is gone for ever,
+/// whatever time it is given.
+fn is_hung_up_within(time: Duration) -> Result<bool, Failure> {
+    let keys = std::io::stdin();
+    let mut ends = [PollFd::new(&keys, PollFlags::IN)];
+    let timeout = Timespec::try_from(time).ok();
+    match poll(&mut ends, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(std::io::Error::from(error).into()),
+    }
+    let [end] = ends;
+    Ok(end.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }
 
 fn key(event: &Event) -> Option<Key> {
