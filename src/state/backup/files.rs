@@ -111,10 +111,10 @@ pub(in crate::state) fn hex(hasher: Sha256) -> String {
     hasher.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Makes a directory that only its owner can enter, and those above it.
+/// Makes a directory that only its owner can enter.
 pub(super) fn make_dir(path: &Path) -> Result<()> {
     crash::point("copy-dir");
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io(path))
+    DirBuilder::new().mode(0o700).create(path).map_err(Error::io(path))
 }
 
 /// Puts the names in a directory on disk.

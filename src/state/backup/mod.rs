@@ -24,6 +24,7 @@ pub mod switch;
 
 pub use error::{Error, Result};
 pub use manifest::Manifest;
+pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
 pub(in crate::state) use files::{Part, hex, is_there, move_file};
@@ -180,7 +181,11 @@ pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progr
 /// Makes a backup before the store is migrated; it is kept until somebody removes it.
 pub(super) fn before_migration(reader: &Reader, data: &Path, to: u32, now: Option<Timestamp>) -> Result<PathBuf> {
     let stamp = now.map(|now| place::stamp(now) + "-").unwrap_or_default();
-    let path = default_dir(data).join(format!("{stamp}before-format-{to}.hearth"));
+    let dir = default_dir(data);
+    if !dir.is_dir() {
+        files::make_dir(&dir)?;
+    }
+    let path = dir.join(format!("{stamp}before-format-{to}.hearth"));
     let now = now.unwrap_or(Timestamp::from_millis(0));
     let request = Request { data: data.to_owned(), place: Place::At(path), now, keep: None, proof: Proof::Readable };
     match backup(reader, &request, &Unwatched) {
