@@ -235,6 +235,11 @@ enum Failure {
     Exit(u8),
 }
 
+impl Failure {
+    /// Whoever read the answer has seen enough, as `head` has: nothing went wrong.
+    const UNREAD: Self = Self::Exit(0);
+}
+
 impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let kind = store_kind(&error);

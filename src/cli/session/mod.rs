@@ -246,7 +246,7 @@ pub(super) fn unplaced(failure: Failure) -> Failure {
 
 /// A failure that was told already stays as it is.
 fn tell(trouble: Trouble, action: &str, json: bool) -> Failure {
-    if trouble.message.is_empty() { Failure::Told } else { trouble.tell(action, json) }
+    if trouble.message.is_empty() { Failure::Exit(trouble.exit) } else { trouble.tell(action, json) }
 }
 
 /// Where it is given; none if a person thought better of it. Nothing is read before the directory was looked at.
