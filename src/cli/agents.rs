@@ -272,7 +272,7 @@ fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild
 }
 
 /// The zone that is configured for all.
-fn common_zone(known: &Configuration) -> Option<&str> {
+pub(super) fn common_zone(known: &Configuration) -> Option<&str> {
     known.settings.as_ref().and_then(|settings| settings.timezone.as_deref())
 }
 
