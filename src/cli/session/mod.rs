@@ -94,7 +94,7 @@ enum SessionCommand {
         #[arg(long, value_name = "ID")]
         exclude: Option<String>,
     },
-    /// Tell whether a session with this id exists
+    /// Tell whether a session with this id exists: `yes` or `no`, with exit code 0 for both
     Exists {
         /// Its id
         session: String,
