@@ -16,8 +16,8 @@ use crate::state::backup::{self, Manifest, Place, Proof, Request, Restore};
 #[command(after_help = "\
 The backup is a directory with the store and a manifest. It is made beside a running daemon, which goes on meanwhile; \
 while it is copied, the store's file may grow.
-Not in it: the agents' folders and homes (groups/, homes/) and the mailboxes (sessions/). Copy the first two with any \
-program; mailboxes are made again from the store.")]
+Not in it: the agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages \
+(files/): copy those with any program. Mailboxes (sessions/) are made again from the store.")]
 pub(super) struct BackupArgs {
     /// Directory the backup is put into, named by the time; or, without --keep, a name that does not exist yet for the
     /// backup itself [default: backups/ in the data directory]
@@ -36,7 +36,8 @@ pub(super) struct BackupArgs {
 The daemon must not run. The backup is proved before anything changes, and a crash leaves either the old store or the \
 restored one.
 In another directory than the one it was made of, the store becomes another installation unless --keep-id is given.
-Agents' folders and homes (groups/, homes/) are not part of a backup: put them there yourself.")]
+The agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/) are \
+not part of a backup: put them there yourself. Of a directory of backups, name one.")]
 pub(super) struct RestoreArgs {
     /// The backup: its directory, or the name of one in backups/ of the data directory
     backup: PathBuf,
@@ -155,7 +156,7 @@ fn print(answer: &RestoreJson) -> Done {
     for aside in [&answer.store_aside, &answer.sessions_aside].into_iter().flatten() {
         out::line(&format!("what was there is in {aside}"))?;
     }
-    out::line("agents' folders and homes are not part of a backup: see that groups/ and homes/ are there")
+    out::line("not part of a backup: see that groups/, homes/, trusted/, skills/ and files/ are there as well")
 }
 
 /// Makes the store's file as small as what it holds.
