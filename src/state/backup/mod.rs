@@ -122,7 +122,7 @@ pub fn default_dir(data: &Path) -> PathBuf {
 /// error says so.
 pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<Made> {
     place::refuse_within(&request.place, &request.data)?;
-    let (dir, path) = place::decide(&request.place, request.now)?;
+    let (dir, path) = place::decide(&request.place, &request.data, request.now)?;
     let _turn = place::turn(&dir)?;
     if let Place::In(dir) = &request.place {
         place::remove_leftovers(dir)?;
@@ -170,7 +170,7 @@ fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, S
 /// # Errors
 /// [`Error`], when there is no room for it.
 pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progress) -> Result<Reader> {
-    let (dir, path) = place::decide(&Place::In(default_dir(data)), now)?;
+    let (dir, path) = place::decide(&Place::In(default_dir(data)), data, now)?;
     let _turn = place::turn(&dir)?;
     place::remove_leftovers(&dir)?;
     let part = Part::create(place::hidden(&path))?;
@@ -181,11 +181,7 @@ pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progr
 /// Makes a backup before the store is migrated; it is kept until somebody removes it.
 pub(super) fn before_migration(reader: &Reader, data: &Path, to: u32, now: Option<Timestamp>) -> Result<PathBuf> {
     let stamp = now.map(|now| place::stamp(now) + "-").unwrap_or_default();
-    let dir = default_dir(data);
-    if !dir.is_dir() {
-        files::make_dir(&dir)?;
-    }
-    let path = dir.join(format!("{stamp}before-format-{to}.hearth"));
+    let path = default_dir(data).join(format!("{stamp}before-format-{to}.hearth"));
     let now = now.unwrap_or(Timestamp::from_millis(0));
     let request = Request { data: data.to_owned(), place: Place::At(path), now, keep: None, proof: Proof::Readable };
     match backup(reader, &request, &Unwatched) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::manifest::MANIFEST;
-use super::{Error, Manifest, Place, Result, files};
+use super::{Error, Manifest, Place, Result, default_dir, files};
 use crate::crash;
 use crate::model::Timestamp;
 
@@ -15,8 +15,8 @@ pub(super) fn stamp(now: Timestamp) -> String {
     now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }
 
-/// The directory a backup lies in, made if it alone is missing, and its path.
-pub(super) fn decide(place: &Place, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
+/// The directory a backup lies in, made if it is ours to make and alone is missing, and its path.
+pub(super) fn decide(place: &Place, data: &Path, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
     match place {
         Place::In(dir) => {
             if !dir.is_dir() {
@@ -30,6 +30,9 @@ pub(super) fn decide(place: &Place, now: Timestamp) -> Result<(PathBuf, PathBuf)
         }
         Place::At(path) => {
             let dir = files::parent(path);
+            if dir == default_dir(data) && !dir.is_dir() {
+                files::make_dir(dir)?;
+            }
             there(dir)?;
             Ok((dir.to_owned(), path.clone()))
         }
