@@ -7,7 +7,7 @@ use heed::{CommitOrAbort, DatabaseOpener, EnvFlags, EnvOpenOptions, WithoutTls};
 use super::Read;
 use super::bytes::ByteTable;
 use super::envelope::{self, Record, Unreadable};
-use super::error::{Error, Result};
+use super::error::{Error, Result, out_of_space};
 use super::key::KeyPart;
 use super::meta::Meta;
 use super::migrate;
@@ -34,6 +34,17 @@ pub(super) enum Access {
     Copy,
 }
 
+/// Whether there is a store to open. What may not be looked at is not missing: nobody should make another one.
+pub(super) fn is_there(dir: &Path) -> Result<bool> {
+    match std::fs::metadata(dir.join("data.mdb")) {
+        Ok(file) => Ok(file.is_file()),
+        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(Error::Unopened { path: dir.to_owned(), source })
+        }
+        Err(_) => Ok(false),
+    }
+}
+
 /// Opens the environment in `dir` with the largest map that the system grants: 1 TiB, halved until it does. The map is
 /// never resized while it is open.
 pub(super) fn open(dir: &Path, access: Access, map_bytes: Option<usize>) -> Result<Env> {
@@ -42,6 +53,9 @@ pub(super) fn open(dir: &Path, access: Access, map_bytes: Option<usize>) -> Resu
         match open_once(dir, access, size) {
             Err(heed::Error::Io(e)) if e.kind() == std::io::ErrorKind::OutOfMemory && size > MAP_BYTES_MIN => {
                 size /= 2;
+            }
+            Err(heed::Error::Io(source)) if !out_of_space(&source) => {
+                return Err(Error::Unopened { path: dir.to_owned(), source });
             }
             opened => return opened.map_err(Error::lmdb("being opened")),
         }
