@@ -97,6 +97,22 @@ fn programs_watch_line_by_line() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
 }
 
+/// An answer for a network that nobody configured goes nowhere: it is said which one.
+#[test]
+fn what_waits_for_a_channel_that_is_not_configured_is_told() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("a", "hello");
+    let waiting = wait_for("the answer to wait", || {
+        let status = host.status();
+        Some(status["outbound"]["waiting_for"].clone()).filter(|why| !why.as_object().unwrap().is_empty())
+    });
+    assert_eq!(waiting, serde_json::json!({"no adapter for the channel telegram": 1}));
+    let doctor = host.done(&["doctor"], b"");
+    assert!(doctor.contains("1 message waits for the channel telegram, which is not configured"), "{doctor}");
+    assert!(doctor.contains("add [channels.telegram] to hearth.toml"), "{doctor}");
+}
+
 /// `head` has seen enough: that is no failure, and nothing goes on for nobody.
 #[test]
 fn whoever_reads_no_more_ends_the_command_well() {
