@@ -34,17 +34,6 @@ pub(super) enum Access {
     Copy,
 }
 
-/// Whether there is a store to open. What may not be looked at is not missing: nobody should make another one.
-pub(super) fn is_there(dir: &Path) -> Result<bool> {
-    match std::fs::metadata(dir.join("data.mdb")) {
-        Ok(file) => Ok(file.is_file()),
-        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(Error::Unopened { path: dir.to_owned(), source })
-        }
-        Err(_) => Ok(false),
-    }
-}
-
 /// Opens the environment in `dir` with the largest map that the system grants: 1 TiB, halved until it does. The map is
 /// never resized while it is open.
 pub(super) fn open(dir: &Path, access: Access, map_bytes: Option<usize>) -> Result<Env> {

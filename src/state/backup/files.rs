@@ -26,6 +26,17 @@ pub(in crate::state) fn is_there(dir: &Path) -> bool {
     exists(&store_file(dir))
 }
 
+/// Whether a directory has a store to open. What may not be looked at is not missing: nobody should make another one.
+pub(in crate::state) fn is_openable(dir: &Path) -> state::Result<bool> {
+    match std::fs::metadata(store_file(dir)) {
+        Ok(file) => Ok(file.is_file()),
+        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(state::Error::Unopened { path: dir.to_owned(), source })
+        }
+        Err(_) => Ok(false),
+    }
+}
+
 /// Moves the file of a store that is complete and closed into a directory that has none; on disk when this returns.
 pub(in crate::state) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
     let place = store_file(to);

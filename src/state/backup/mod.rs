@@ -27,7 +27,7 @@ pub use manifest::Manifest;
 pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
-pub(in crate::state) use files::{Part, hex, is_there, move_file};
+pub(in crate::state) use files::{Part, hex, is_openable, is_there, move_file};
 pub(in crate::state) use switch::{Target, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
