@@ -194,6 +194,10 @@ impl AgentKeys {
             ("mounts", sight::mounts(&self.mounts)),
             ("skills", sight::skills(&self.skills)),
         ];
+        if self.timezone.as_deref() == Some("") {
+            let text = "--timezone is empty: leave it out, or take a zone away with `hearth agents set AGENT --clear timezone`";
+            return Err(Failure::Failed(text.to_owned()));
+        }
         entity::overlay(fields, given, clear);
         sight::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)
@@ -272,7 +276,7 @@ fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild
 }
 
 /// The zone that is configured for all.
-fn common_zone(known: &Configuration) -> Option<&str> {
+pub(super) fn common_zone(known: &Configuration) -> Option<&str> {
     known.settings.as_ref().and_then(|settings| settings.timezone.as_deref())
 }
 

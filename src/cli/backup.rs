@@ -16,13 +16,14 @@ use crate::state::backup::{self, Manifest, Place, Proof, Request, Restore};
 #[command(after_help = "\
 The backup is a directory with the store and a manifest. It is made beside a running daemon, which goes on meanwhile; \
 while it is copied, the store's file may grow.
-Not in it: the agents' folders and homes (groups/, homes/) and the mailboxes (sessions/). Copy the first two with any \
-program; mailboxes are made again from the store.")]
+Not in it: the agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages \
+(files/): copy those with any program. Mailboxes (sessions/) are made again from the store.")]
 pub(super) struct BackupArgs {
-    /// Directory the backup is put into, named by the time; or a name that does not exist yet for the backup itself
-    /// [default: backups/ in the data directory]
+    /// Directory the backup is put into, named by the time; or, without --keep, a name that does not exist yet for the
+    /// backup itself [default: backups/ in the data directory]
     place: Option<PathBuf>,
-    /// Then delete all but the newest N backups of this installation there
+    /// Then delete all but the newest N backups of this installation in PLACE; if it does not exist, it becomes a
+    /// directory of dated backups
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
     /// Keep the copy even if the store is inconsistent
@@ -35,7 +36,8 @@ pub(super) struct BackupArgs {
 The daemon must not run. The backup is proved before anything changes, and a crash leaves either the old store or the \
 restored one.
 In another directory than the one it was made of, the store becomes another installation unless --keep-id is given.
-Agents' folders and homes (groups/, homes/) are not part of a backup: put them there yourself.")]
+The agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/) are \
+not part of a backup: put them there yourself. Of a directory of backups, name one.")]
 pub(super) struct RestoreArgs {
     /// The backup: its directory, or the name of one in backups/ of the data directory
     backup: PathBuf,
@@ -93,11 +95,7 @@ pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     let place = match &args.place {
         None => Place::In(backup::default_dir(paths.data())),
-        Some(dir) if dir.is_dir() => Place::In(dir.clone()),
-        Some(_) if args.keep.is_some() => {
-            let text = "--keep needs a directory of backups, not the name of one";
-            return Err(Failure::Failed(text.to_owned()));
-        }
+        Some(dir) if args.keep.is_some() || dir.is_dir() => Place::In(dir.clone()),
         Some(path) => Place::At(path.clone()),
     };
     let request = Request {
@@ -120,7 +118,7 @@ pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
 /// Puts a backup in place.
 pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
     let backup = find(paths, &args.backup)?;
-    Manifest::read(&backup)?; // before anything is made for it
+    recognise(&backup)?; // before anything is made for it
     let target = match &args.into {
         Some(dir) => Paths::find(Some(dir))?,
         None => paths.clone(),
@@ -158,7 +156,7 @@ fn print(answer: &RestoreJson) -> Done {
     for aside in [&answer.store_aside, &answer.sessions_aside].into_iter().flatten() {
         out::line(&format!("what was there is in {aside}"))?;
     }
-    out::line("agents' folders and homes are not part of a backup: see that groups/ and homes/ are there")
+    out::line("not part of a backup: see that groups/, homes/, trusted/, skills/ and files/ are there as well")
 }
 
 /// Makes the store's file as small as what it holds.
@@ -185,6 +183,19 @@ fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
             given.display(),
             named.display()
         )))
+    }
+}
+
+/// A directory of backups is not taken for one of them: which one is meant has to be said.
+fn recognise(backup: &Path) -> Done {
+    let Err(error) = Manifest::read(backup) else { return Ok(()) };
+    match backup::newest_in(backup) {
+        Some(newest) if matches!(error, backup::Error::NotABackup { .. }) => Err(Failure::Failed(format!(
+            "{} is a directory of backups: name one of them; the newest is {}",
+            backup.display(),
+            newest.display()
+        ))),
+        _ => Err(error.into()),
     }
 }
 

@@ -23,12 +23,18 @@ pub(super) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ChatArgs {
-    /// One question; without it, talk until Ctrl-D
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    /// One question: only what answers it is printed, and whatever else waits goes on waiting; without it, talk until
+    /// Ctrl-D
+    #[arg(value_parser = question)]
     text: Option<String>,
     /// Folder of the agent to talk to
     #[arg(long, value_name = "FOLDER")]
     agent: Option<String>,
+}
+
+/// A question that says something: without one a person would be let talk.
+fn question(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("there is nothing in it; leave it out to talk") } else { Ok(text.to_owned()) }
 }
 
 /// Starts what is missing, says where things are, and talks.
@@ -68,7 +74,7 @@ enum Event {
 }
 
 fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Option<&str>, json: bool) -> Done {
-    let attached = client.ask(&Request::Attach { agent: agent.map(str::to_owned) })?;
+    let attached = client.ask(&Request::Attach { agent: agent.map(str::to_owned), question: question.is_some() })?;
     let Response::Attached { name, .. } = attached else { return Err(unexpected(attached).into()) };
     let sender = client.sender()?;
     let (events, happened) = channel();

@@ -1,5 +1,6 @@
 //! `hearth doctor`: what could keep Hearth from working, one check after the other, each with its mend.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -13,10 +14,12 @@ use super::configuration::{self, Configuration};
 use super::out::{self, Tone};
 use super::self_test::{SelfTest, self_test};
 use super::trouble::{FailedStarts, HeldOff};
-use super::{Done, Failure, channels as networks, status, trouble};
+use super::{Done, Failure, channels as networks, status, trouble, words};
+use crate::channel::terminal;
 use crate::clock;
 use crate::config::{Paths, env};
 use crate::contracts::home;
+use crate::model::address::ChannelName;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
@@ -91,13 +94,20 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     let broken = answer.self_test.as_ref().map_or(0, SelfTest::broken);
     match (failed, broken) {
         (0, 0) => Ok(()),
-        (0, broken) => Err(Failure::Failed(format!("{broken} attacks succeed: let no stranger talk to agents here"))),
-        (failed, 0) => Err(Failure::Failed(format!("{failed} checks failed; each says what to do"))),
-        (failed, broken) => Err(Failure::Failed(format!(
-            "{failed} checks failed, each says what to do; and {broken} attacks succeed: let no stranger talk to \
-             agents here"
-        ))),
+        (0, broken) => Err(Failure::Failed(attacks(broken))),
+        (failed, 0) => Err(Failure::Failed(format!("{}; see above what to do", checks_failed(failed)))),
+        (failed, broken) => {
+            Err(Failure::Failed(format!("{}, see above what to do; and {}", checks_failed(failed), attacks(broken))))
+        }
     }
+}
+
+fn checks_failed(count: usize) -> String {
+    words::count(count, "check failed", "checks failed")
+}
+
+fn attacks(count: usize) -> String {
+    format!("{}: let no stranger talk to agents here", words::count(count, "attack succeeds", "attacks succeed"))
 }
 
 fn confinement() -> Check {
@@ -207,12 +217,11 @@ fn store(paths: &Paths, contained: bool) -> Vec<Check> {
     let reader = match Reader::open(paths.data()) {
         Ok(reader) => reader,
         Err(error) => {
-            checks.push(bad(
-                "store",
-                Verdict::Fail,
-                error.to_string(),
-                "do what the message says; `hearth up` makes a new one",
-            ));
+            let mend = match &error {
+                state::Error::NoStore { .. } => "`hearth up` makes one",
+                _ => "do what the message says; the store that is there is left as it is",
+            };
+            checks.push(bad("store", Verdict::Fail, error.to_string(), mend));
             return checks;
         }
     };
@@ -224,6 +233,10 @@ fn store(paths: &Paths, contained: bool) -> Vec<Check> {
         Ok(configuration) => {
             checks.extend(entities(&configuration, contained));
             checks.extend(channels(paths, &configuration));
+            match unconfigured(&reader, &configuration) {
+                Ok(found) => checks.extend(found),
+                Err(error) => checks.push(bad("channel", Verdict::Fail, error.to_string(), "`hearth check` says more")),
+            }
             checks.extend(left_out(paths, &configuration));
         }
         Err(error) => checks.push(bad("entities", Verdict::Fail, error.to_string(), "`hearth check` says more")),
@@ -329,14 +342,22 @@ fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
         known.chats.iter().any(|chat| chat.spec.wirings.iter().any(|wiring| wiring.agent.as_str() == folder))
     };
     let deaf: Vec<&str> = known.agents.iter().map(|a| a.folder.as_str()).filter(|folder| !wired(folder)).collect();
-    checks.push(several("agents", &deaf, "listen in no chat", "`hearth wirings add CHAT AGENT`"));
-    let silent = known.chats.iter().filter(|chat| chat.spec.wirings.is_empty() && chat.denied.is_none());
+    checks.push(several(
+        "agents",
+        &deaf,
+        ("listens in no chat", "listen in no chat"),
+        "`hearth wirings add CHAT AGENT`, or talk to it here with `hearth chat --agent AGENT`",
+    ));
+    // What people hear alone at the terminal is no chat that an agent could listen in.
+    let silent = known.chats.iter().filter(|chat| {
+        chat.spec.wirings.is_empty() && chat.denied.is_none() && chat.spec.channel.as_str() != terminal::NAME
+    });
     let silent: Vec<String> = silent.map(super::chats::label).collect();
     let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
     checks.push(several(
         "chats",
         &silent,
-        "have no agent",
+        ("has no agent", "have no agent"),
         "`hearth wirings add CHAT AGENT`, or `hearth chats deny CHAT`",
     ));
     checks
@@ -353,13 +374,39 @@ fn channels(paths: &Paths, known: &Configuration) -> Vec<Check> {
     known.channels.iter().map(look).collect()
 }
 
-fn several(check: &'static str, names: &[&str], what: &str, mend: &str) -> Check {
+/// What waits for channels that nobody configured goes nowhere.
+fn unconfigured(reader: &Reader, known: &Configuration) -> Result<Vec<Check>, state::Error> {
+    let mut waiting: BTreeMap<ChannelName, u64> = BTreeMap::new();
+    let there = |name: &ChannelName| {
+        name.as_str() == terminal::NAME || known.channels.iter().any(|channel| channel.name == *name)
+    };
+    reader.read(|db, txn| {
+        for row in db.lanes.iter(txn)? {
+            let ((.., id), ()) = row?;
+            let to = db.outbound.require(txn, &id)?.to;
+            if let Some(to) = to.filter(|to| !there(&to.channel)) {
+                *waiting.entry(to.channel).or_insert(0) += 1;
+            }
+        }
+        Ok::<_, state::Error>(())
+    })?;
+    let check = |(channel, count): (ChannelName, u64)| {
+        let messages = words::count(count, "message waits", "messages wait");
+        let found = format!("{messages} for the channel {channel}, which is not configured");
+        let mend = format!("add [channels.{channel}] to hearth.toml and apply it; what waits for a week is given up");
+        bad("channel", Verdict::Warn, found, mend)
+    };
+    Ok(waiting.into_iter().map(check).collect())
+}
+
+fn several(check: &'static str, names: &[&str], (one, many): (&str, &str), mend: &str) -> Check {
     const SHOWN: usize = 5;
     if names.is_empty() {
         return ok(check, "every one is wired");
     }
     let shown: Vec<&str> = names.iter().copied().take(SHOWN).collect();
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    let what = if names.len() == 1 { one } else { many };
     bad(check, Verdict::Warn, format!("{}{more} {what}", shown.join(", ")), mend)
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::rows::{self, ChatRef};
-use super::{Done, out, since, why::find, words};
+use super::{Done, chats, configuration, out, since, why::find, words};
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::message::Drop;
@@ -50,6 +50,10 @@ struct DropJson {
 pub(super) fn dropped(paths: &Paths, args: &DroppedArgs, json: bool) -> Done {
     let from = args.since.map(since::Since::start);
     let answer = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, args, from))?;
+    if let (Some(chat), true) = (&args.chat, answer.dropped.is_empty()) {
+        // Of a chat that is none something may have been refused; if nothing was, it is more likely mistyped.
+        chats::find(&configuration::read(paths)?, chat)?;
+    }
     if json {
         return out::json(&answer);
     }

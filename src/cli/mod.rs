@@ -101,7 +101,7 @@ enum Command {
     Up(chat::UpArgs),
     /// Run the daemon in the foreground
     Run(serve::RunArgs),
-    /// Talk to an agent; with TEXT, ask one question and print the answers
+    /// Talk to an agent; with TEXT, ask one question and print what answers it
     Chat(chat::ChatArgs),
     /// Make agents, users and chats match a file, and show what changes
     Apply(apply::ApplyArgs),
@@ -233,6 +233,11 @@ enum Failure {
     Told,
     /// It was told already, and the process ends with this code.
     Exit(u8),
+}
+
+impl Failure {
+    /// Whoever read the answer has seen enough, as `head` has: nothing went wrong.
+    const UNREAD: Self = Self::Exit(0);
 }
 
 impl<E: std::error::Error + 'static> From<E> for Failure {

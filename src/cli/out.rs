@@ -4,6 +4,10 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::Failure;
 use crate::config::env::env_lookup;
@@ -43,7 +47,7 @@ pub(super) fn escaped(json: &str) -> Cow<'_, str> {
 fn raw(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Told),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::UNREAD),
         done => Ok(done?),
     }
 }
@@ -54,15 +58,31 @@ pub(super) fn verbatim(text: &str) -> Result<(), Failure> {
 }
 
 /// Says what went wrong.
-#[expect(clippy::print_stderr, reason = "errors go to people here")]
 pub(super) fn error(message: &str) {
-    eprintln!("{} {}", paint(Tone::Bad, "hearth:", coloured(&io::stderr())), plain(message));
+    tell(&format!("{} {}", paint(Tone::Bad, "hearth:", coloured(&io::stderr())), plain(message)));
 }
 
 /// Says something that is not the answer itself.
-#[expect(clippy::print_stderr, reason = "notes go to people here")]
 pub(super) fn note(message: &str) {
-    eprintln!("{}", plain(message));
+    tell(&plain(message));
+}
+
+/// Says a line to whoever listens on standard error; nobody does any more where that cannot be written to.
+fn tell(text: &str) {
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// Waits so long, or until nobody reads standard output any more; whether somebody still does.
+pub(super) fn is_read_for(time: Duration) -> Result<bool, Failure> {
+    let Ok(timeout) = Timespec::try_from(time) else { return Ok(true) };
+    let out = io::stdout();
+    // Only what is told unasked counts: an error, and that the other side hung up.
+    let mut watched = [PollFd::new(&out, PollFlags::empty())];
+    match poll(&mut watched, Some(&timeout)) {
+        Ok(told) => Ok(told == 0),
+        Err(Errno::INTR) => Ok(true),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
 }
 
 /// Asks something at a terminal; the answer is typed behind it.
@@ -72,9 +92,8 @@ pub(super) fn question(text: &str) -> Result<(), Failure> {
 }
 
 /// Says what may become a trouble.
-#[expect(clippy::print_stderr, reason = "warnings go to people here")]
 pub(super) fn warning(message: &str) {
-    eprintln!("{} {}", paint(Tone::Warning, "warning:", coloured(&io::stderr())), plain(message));
+    tell(&format!("{} {}", paint(Tone::Warning, "warning:", coloured(&io::stderr())), plain(message)));
 }
 
 /// Whether colours are wanted: on a terminal that has some, unless `NO_COLOR` is set.

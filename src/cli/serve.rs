@@ -83,7 +83,7 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
         }
     });
     tracing::info!("hearth is stopping");
-    served.stop_hearing(signals)
+    served.stop_hearing(signals, "press Ctrl-C again")
 }
 
 /// What people and the system ask a process to end with.
@@ -136,14 +136,14 @@ impl Served {
     /// Lets what is under way end, then stops the daemon.
     pub(super) fn stop(mut self) -> Done {
         let signals = self.signals()?;
-        self.stop_hearing(signals)
+        self.stop_hearing(signals, "press Ctrl-C")
     }
 
-    /// A signal that comes meanwhile ends the waiting.
-    fn stop_hearing(self, mut signals: Signals) -> Done {
+    /// A signal that comes meanwhile ends the waiting; `hurry` says how to send one.
+    fn stop_hearing(self, mut signals: Signals, hurry: &str) -> Done {
         self.daemon.announce(&State::Stopping);
         let tell = |waiting| {
-            log::note(&format!("waiting for {waiting}; press Ctrl-C again to stop at once"));
+            log::note(&format!("waiting for {waiting}; {hurry} to stop at once"));
             self.daemon.announce(&State::Words(format!("stopping, waiting for {waiting}")));
         };
         self.tokio.block_on(async {

@@ -323,13 +323,20 @@ fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error>
     Ok(agents)
 }
 
+/// Why a lane waits whose channel nobody configured, in the engine's words.
+const NO_ADAPTER: &str = "no adapter";
+
 fn outbound(db: &Tables, txn: &Read<'_>) -> Result<OutboundCounts, state::Error> {
     let mut waiting_for = BTreeMap::new();
     for row in db.lane_heads.iter(txn)? {
         let ((_, id), ()) = row?;
-        let why = match db.outbound.require(txn, &id)?.state {
-            OutState::Attempting { .. } => "an attempt under way".to_owned(),
-            OutState::Waiting { after, .. } => after.unwrap_or_else(|| "its turn".to_owned()),
+        let outbound = db.outbound.require(txn, &id)?;
+        let why = match (outbound.state, outbound.to) {
+            (OutState::Attempting { .. }, _) => "an attempt under way".to_owned(),
+            (OutState::Waiting { after: Some(why), .. }, Some(to)) if why == NO_ADAPTER => {
+                format!("{why} for the channel {}", to.channel)
+            }
+            (OutState::Waiting { after, .. }, _) => after.unwrap_or_else(|| "its turn".to_owned()),
             _ => continue,
         };
         *waiting_for.entry(why).or_insert(0) += 1;

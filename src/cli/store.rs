@@ -78,7 +78,7 @@ fn export(paths: &Paths, file: &Path, json: bool) -> Done {
     if to_stdout {
         let mut out = BufWriter::new(std::io::stdout().lock());
         return match lines::export(&frozen, &mut out, &progress) {
-            Err(lines::Error::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::Told),
+            Err(lines::Error::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::UNREAD),
             done => Ok(done.map(drop)?),
         };
     }

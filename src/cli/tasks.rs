@@ -6,20 +6,27 @@ use clap::{Args, Subcommand};
 
 use super::local::{Host, host, unfit};
 use super::rows::ChatRef;
-use super::{Done, Failure, chats, configuration, entity};
+use super::{Done, Failure, agents, chats, configuration, entity, status, zone};
+use crate::clock;
 use crate::config::Paths;
 use crate::model::id::{SessionId, TaskId};
 use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::model::task::{Missed, Overlap};
+use crate::model::time::{Millis, Timestamp};
 use crate::socket::client::unexpected;
 use crate::socket::protocol::{Request, Response};
 use crate::socket::task::{ChatJson, NewTaskJson, TaskChangeJson, TaskRequest};
 use crate::state::Reader;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
+use crate::time::local;
+use crate::time::zone::Zone;
 
 mod shown;
+
+/// For so long a time that is over still counts as now.
+const JUST_NOW: Millis = Millis::minutes(1);
 
 pub(super) use shown::{TaskCounts, counts, print_counts};
 
@@ -79,7 +86,8 @@ pub(super) struct AddArgs {
     agent: String,
     /// What the agent is told
     prompt: String,
-    /// When, or when first: like 2026-01-15T21:00 in the agent's zone, or with an offset or Z
+    /// When, or when first: like 2026-01-15T21:00 in the agent's zone, or with an offset or Z; a task that runs once needs
+    /// a time to come
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// At this interval: 90m, 2h, 1d
@@ -182,21 +190,40 @@ pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failu
 fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
-    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent))?.id;
+    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent))?;
     let reply = args.chat.map(|chat| chats::place(&known, &chat)).transpose()?;
+    let recurrence = recurrence(args.every, args.cron)?;
+    if let (Some(at), None) = (&args.at, &recurrence) {
+        let (own, common) = (agent.settings.timezone.as_deref(), agents::common_zone(&known));
+        let (zone, _) = zone::that_holds(status::ask(paths).unwrap_or_default().as_ref(), own, common);
+        check_ahead(at, &zone, clock::wall())?;
+    }
     Ok(NewTaskJson {
-        agent: agent.to_string(),
+        agent: agent.id.to_string(),
         session: args.session.map(|session| session.to_string()),
         prompt: args.prompt,
         script: args.script.map(script).transpose()?,
         reply: reply.map(|place| ChatJson { channel: place.channel, platform_id: place.platform_id }),
         at: args.at,
-        recurrence: recurrence(args.every, args.cron)?,
+        recurrence,
         missed: args.rules.missed.map(|missed| missed.to_string()),
         overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
         imported: None,
         paused: false,
     })
+}
+
+/// A time that is over is a mistake: the task would run at once. What is just over was meant as now.
+fn check_ahead(at: &str, zone: &Zone, now: Timestamp) -> Done {
+    match local::instant(at, zone) {
+        Ok(when) if when.plus(JUST_NOW) < now => Err(Failure::Failed(format!(
+            "{at} is over: it was {} in {zone}, and now it is {}; name a time to come",
+            local::show(when, zone),
+            local::show(now, zone)
+        ))),
+        // Whoever makes the task says what is wrong with another one.
+        _ => Ok(()),
+    }
 }
 
 fn change(args: SetArgs) -> Result<TaskChangeJson, Failure> {

@@ -67,14 +67,14 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
 /// A line for each thing that changed, until nobody reads any more.
 fn print_changes(paths: &Paths) -> Done {
     let asked = signals()?;
-    let mut last: Option<View> = None;
-    while !asked.load(Ordering::SeqCst) {
+    let (mut last, mut is_read): (Option<View>, bool) = (None, true);
+    while is_read && !asked.load(Ordering::SeqCst) {
         let view = view::look(paths);
         if last.as_ref() != Some(&view) {
             out::json(&view)?;
             last = Some(view);
         }
-        std::thread::sleep(LOOK);
+        is_read = out::is_read_for(LOOK)?;
     }
     Ok(())
 }

@@ -80,11 +80,13 @@ pub(super) struct Refused {
     pub(super) hint: String,
     /// What else programs can use.
     pub(super) fields: Map<String, Value>,
+    /// How the command ends.
+    pub(super) exit: u8,
 }
 
 impl Refused {
     pub(super) fn new(kind: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into(), hint: hint.into(), fields: Map::new() }
+        Self { kind: kind.to_owned(), message: message.into(), hint: hint.into(), fields: Map::new(), exit: 1 }
     }
 
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -99,9 +101,9 @@ impl Refused {
 
     /// Tells it: programs hear it on standard output.
     fn tell(self, action: &str, json: bool) -> Failure {
-        let Self { kind, message, hint, mut fields } = self;
+        let Self { kind, message, hint, mut fields, exit } = self;
         if message.is_empty() {
-            return Failure::Told;
+            return Failure::Exit(exit);
         }
         if !json {
             return Failure::Failed(if hint.is_empty() { message } else { format!("{message}; {hint}") });
@@ -113,11 +115,15 @@ impl Refused {
             ("action", json!(action)),
             ("error", json!(message)),
             ("hint", json!(hint)),
-            ("exit_code", json!(1)),
+            ("exit_code", json!(exit)),
         ] {
             fields.insert(name.to_owned(), value);
         }
-        out::json(&fields).err().unwrap_or(Failure::Told)
+        match out::json(&fields) {
+            // That nobody read it does not make it done.
+            Ok(()) | Err(Failure::Exit(_)) => Failure::Exit(exit),
+            Err(failure) => failure,
+        }
     }
 }
 
@@ -129,7 +135,8 @@ impl From<Failure> for Refused {
                 Self::new("store_busy", message, "try again in a moment").with("retry_safe", true)
             }
             Failure::Store(kind, message) => Self::new(kind, message, ""),
-            Failure::Told | Failure::Exit(_) => Self::new("failed", "", ""),
+            Failure::Told => Self::new("failed", "", ""),
+            Failure::Exit(exit) => Self { exit, ..Self::new("failed", "", "") },
         }
     }
 }

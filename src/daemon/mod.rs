@@ -41,6 +41,7 @@ mod inbox;
 mod mailroom;
 mod metrics;
 mod perform;
+mod question;
 mod reconcile;
 mod runtime;
 pub mod selftest;

@@ -7,7 +7,7 @@ use heed::{CommitOrAbort, DatabaseOpener, EnvFlags, EnvOpenOptions, WithoutTls};
 use super::Read;
 use super::bytes::ByteTable;
 use super::envelope::{self, Record, Unreadable};
-use super::error::{Error, Result};
+use super::error::{Error, Result, out_of_space};
 use super::key::KeyPart;
 use super::meta::Meta;
 use super::migrate;
@@ -42,6 +42,9 @@ pub(super) fn open(dir: &Path, access: Access, map_bytes: Option<usize>) -> Resu
         match open_once(dir, access, size) {
             Err(heed::Error::Io(e)) if e.kind() == std::io::ErrorKind::OutOfMemory && size > MAP_BYTES_MIN => {
                 size /= 2;
+            }
+            Err(heed::Error::Io(source)) if !out_of_space(&source) => {
+                return Err(Error::Unopened { path: dir.to_owned(), source });
             }
             opened => return opened.map_err(Error::lmdb("being opened")),
         }

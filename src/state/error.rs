@@ -13,12 +13,20 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// LMDB failed. After a failed commit nobody knows what is on disk: the daemon stops, the next start recovers.
-    #[error("the store failed while {doing}: {source}; look at its disk, and at what `hearth check` says")]
+    #[error("the store failed while {doing}: {source}; look at the disk that `store/` in the data directory is on")]
     Lmdb {
         /// What was being done.
         doing: &'static str,
         /// LMDB's words.
         source: heed::Error,
+    },
+    /// There is a store, and the system does not open it.
+    #[error("the store in {path} cannot be opened: {source}; {}", advice(source))]
+    Unopened {
+        /// Its directory.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
     },
     /// The store's file is none that LMDB may read.
     #[error(
@@ -207,6 +215,7 @@ impl Error {
             | Self::Torn { .. } => "store_damaged",
             Self::TooNew { .. } | Self::NewerFormat { .. } => "store_too_new",
             Self::Lmdb { .. }
+            | Self::Unopened { .. }
             | Self::FileSystem { .. }
             | Self::NoStore { .. }
             | Self::NoTable { .. }
@@ -228,6 +237,17 @@ impl Error {
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::TooNew { .. } | Self::Missing { .. } | Self::Exists { .. })
+    }
+}
+
+/// What to do about a store that is there and cannot be opened.
+fn advice(why: &std::io::Error) -> &'static str {
+    match why.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "make the directory and the files in it readable and writable for the user who runs Hearth"
+        }
+        std::io::ErrorKind::ReadOnlyFilesystem => "its disk is mounted read-only: find out why, and mount it writable",
+        _ => "look at the disk it is on, and at the files in it",
     }
 }
 

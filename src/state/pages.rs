@@ -77,6 +77,9 @@ pub(super) fn look(dir: &Path, most: usize) -> Stored<()> {
     let path = dir.join("data.mdb");
     match prove(&path, most) {
         Ok(()) | Err(Broken::Moving) => Ok(()),
+        Err(Broken::Io(source)) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(Error::Unopened { path: dir.to_owned(), source })
+        }
         Err(Broken::Io(source)) => Err(Error::Io { path, source }),
         Err(broken @ Broken::Page { .. }) => Err(Error::Broken { path, reason: broken.to_string() }),
     }

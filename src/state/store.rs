@@ -73,7 +73,7 @@ impl Reader {
     /// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new to be understood.
     pub fn open(data: &Path) -> Result<Self> {
         let dir = data.join("store");
-        if !dir.join("data.mdb").is_file() {
+        if !backup::is_openable(&dir)? {
             return Err(Error::NoStore { path: data.to_owned() });
         }
         pages::trust(&dir, lock::last_writer(data))?;

@@ -191,6 +191,33 @@ fn only_so_many_are_kept() {
     assert_eq!(run(&data, &["backup", "--keep", "0"]).status.code(), Some(2));
 }
 
+/// What a nightly `hearth backup --keep 2 PLACE` needs, from its first run on.
+#[test]
+fn a_place_is_a_backup_or_a_directory_of_them() {
+    let (dir, data) = installation();
+    let (dated, single) = (dir.path().join("dated"), dir.path().join("single"));
+    for kept in [1, 2, 2] {
+        fine(&data, &["backup", "--keep", "2", text(&dated)]);
+        assert_eq!(names(&dated).len(), kept);
+    }
+    assert!(names(&dated).iter().all(|name| name.ends_with("Z.hearth")), "{:?}", names(&dated));
+    let message = refused(&data, &["restore", text(&dated), "--into", text(&dir.path().join("new"))]);
+    let newest = dated.join(&names(&dated)[1]);
+    assert!(message.contains(&format!("name one of them; the newest is {}", text(&newest))), "{message}");
+    fine(&data, &["backup", text(&single)]);
+    for keep in [&["--keep", "2"][..], &[]] {
+        let message = refused(&data, &[&["backup", text(&single)], keep].concat());
+        assert!(message.contains("single is a backup itself: name the directory"), "{message}");
+    }
+    assert_eq!(names(&single), ["data.mdb", "manifest.json"]);
+    let missing = dir.path().join("unmounted");
+    for keep in [&["--keep", "2"][..], &[]] {
+        let message = refused(&data, &[&["backup", text(&missing.join("hearth"))], keep].concat());
+        assert!(message.contains(&format!("there is no directory {}: make it", text(&missing))), "{message}");
+    }
+    assert!(!missing.exists() && !dir.path().join("new").exists());
+}
+
 /// Whatever has the name of a backup can be restored, also after a `kill -9` in the middle of one.
 #[test]
 fn a_backup_that_is_killed_leaves_no_half_one() {

@@ -258,6 +258,55 @@ fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
     );
 }
 
+/// A store that the system does not open is there: nobody is told to make another one, nor to ask again.
+#[test]
+fn a_store_that_cannot_be_opened_is_named_and_no_new_one_suggested() {
+    let program = Program::new();
+    program.run(&["agents", "add", "a", "--provider", "echo"]);
+    let lock = std::path::PathBuf::from(program.path("data/store/lock.mdb"));
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    for command in [&["check"][..], &["status"], &["agents", "list"]] {
+        let told = program.run(command);
+        let place = format!("the store in {} cannot be opened: Is a directory", program.path("data/store"));
+        assert!(told.code == 1 && told.err.contains(&place), "{command:?}: {}", told.err);
+        assert!(told.err.contains("look at the disk it is on") && !told.err.contains("hearth check"), "{}", told.err);
+    }
+    let told = program.run(&["doctor"]).out;
+    assert!(told.contains("the store that is there is left as it is") && !told.contains("hearth up` makes"), "{told}");
+}
+
+#[test]
+fn the_doctor_counts_in_whole_sentences() {
+    let program = Program::new();
+    program.run(&["agents", "add", "slow", "--provider", "echo"]);
+    program.run(&["chat", "hello", "--agent", "slow"]);
+    program.run(&["agents", "add", "other", "--provider", "echo"]);
+    let told = program.run(&["doctor"]);
+    assert!(told.out.contains("other listens in no chat"), "{}", told.out);
+    assert!(!told.out.contains("terminal/@"), "what a person hears alone is no chat to wire: {}", told.out);
+    program.run(&["agents", "set", "slow", "--provider", "command", "--unconfined", "--command", "no-such-program"]);
+    let told = program.run(&["doctor"]);
+    assert!(told.err.contains("1 check failed; see above"), "{}", told.err);
+}
+
+#[test]
+fn what_says_nothing_or_names_nothing_is_refused() {
+    let program = Program::new();
+    program.run(&["agents", "add", "a", "--provider", "echo"]);
+    for (arguments, code, words) in [
+        (&["chat", " "][..], 2, "there is nothing in it"),
+        (&["chat", ""], 2, "there is nothing in it"),
+        (&["dropped", "--chat", "no/such"], 1, "there is no chat no/such"),
+        (&["dropped", "--chat", "mg9"], 1, "there is no chat mg9"),
+        (&["agents", "set", "a", "--timezone", ""], 1, "--clear timezone"),
+    ] {
+        let told = program.run(arguments);
+        assert!(told.code == code && told.err.contains(words), "{arguments:?}: {}", told.err);
+    }
+    assert_eq!(program.run(&["dropped"]).out, "nothing was refused\n");
+}
+
 #[test]
 fn completions_and_manual_pages_need_no_data_directory() {
     let program = Program::new();

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::host::{Host, Running, event, wait_for};
+use crate::tasks::after;
 
 /// A name with its labels, and a value.
 type Samples = BTreeMap<String, f64>;
@@ -86,7 +88,7 @@ fn what_happens_is_counted_and_how_things_are_is_told() {
     stranger["platformId"] = "999".into();
     host.done(&["inject"], stranger.to_string().as_bytes());
     host.done(&["chat", "hi"], b"");
-    host.done(&["tasks", "add", "main", "look", "--at", "2020-01-01T00:00:00Z"], b"");
+    host.done(&["tasks", "add", "main", "look", "--at", &after(Duration::ZERO)], b"");
     let after = wait_for("everything to be counted", || {
         let after = read(&get(port, "/metrics").1);
         let swept = after["hearth_sweep_seconds_count"] > 0.0;

@@ -128,6 +128,48 @@ fn programs_watch_line_by_line() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
 }
 
+/// An answer for a network that nobody configured goes nowhere: it is said which one.
+#[test]
+fn what_waits_for_a_channel_that_is_not_configured_is_told() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("a", "hello");
+    wait_for("the answer to wait", || {
+        let waiting = host.status()["outbound"]["waiting_for"].clone();
+        (waiting == serde_json::json!({"no adapter for the channel telegram": 1})).then_some(())
+    });
+    let doctor = host.done(&["doctor"], b"");
+    assert!(doctor.contains("1 message waits for the channel telegram, which is not configured"), "{doctor}");
+    assert!(doctor.contains("add [channels.telegram] to hearth.toml"), "{doctor}");
+}
+
+/// `head` has seen enough: that is no failure, and nothing goes on for nobody.
+#[test]
+fn whoever_reads_no_more_ends_the_command_well() {
+    let host = Host::with_echo();
+    let program = env!("CARGO_BIN_EXE_hearth");
+    // What a command says is more than a pipe holds, or comes after its reader has gone.
+    for (command, json) in [
+        ("completions bash | head -1", false),
+        ("status --watch --json | head -1", true),
+        ("agents list --json | sleep 0", false),
+        ("session list --json | sleep 0", false),
+        ("workspace list --json | sleep 0", false),
+    ] {
+        let mut shell = host.bare("bash");
+        shell.arg("-c").arg(format!("{program} {command}; exit ${{PIPESTATUS[0]}}"));
+        shell.env("HEARTH_DATA", host.data());
+        let ended = Running::start(shell, b"").end();
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{command}: {ended:#?}");
+        assert!(!json || lines(&ended.stdout).len() == 1, "{command}: {ended:#?}");
+    }
+    // The answer that tells of a failure is one all the same.
+    let mut shell = host.bare("bash");
+    shell.arg("-c").arg(format!("{program} session show nope --json | sleep 0; exit ${{PIPESTATUS[0]}}"));
+    shell.env("HEARTH_DATA", host.data());
+    assert_eq!(Running::start(shell, b"").end().code, Some(1));
+}
+
 #[test]
 fn one_session_is_restarted_and_others_go_on() {
     let mut host = Host::with_echo();

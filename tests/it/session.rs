@@ -164,6 +164,7 @@ fn a_session_lives_with_and_without_a_daemon() {
         assert_eq!(desk.done(dir, &["list", "--trash"])["sessions"], json!(["f"]));
         desk.done(dir, &["restore", "f"]);
         assert_eq!(desk.ids(dir), ["f"]);
+        assert_eq!(desk.kind(dir, &["restore", "f"]), "session_not_in_trash");
         desk.done(dir, &["delete", "f", "--force"]);
         desk.done(dir, &["purge", "f", "--force"]);
         assert_eq!(desk.done(dir, &["list", "--trash"])["sessions"], json!([]));

@@ -39,7 +39,7 @@ fn millis(time: &Value) -> i64 {
 }
 
 /// A time so far from now, in UTC.
-fn after(wait: Duration) -> String {
+pub(crate) fn after(wait: Duration) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     hearth::model::Timestamp::from_millis(i64::try_from((now + wait).as_millis()).unwrap()).to_string()
 }
@@ -100,6 +100,7 @@ fn what_cannot_be_is_refused_and_says_why() {
         (&["add", "main", "x", "--cron", "0 0 30 2 *"], 1, "the day of month"),
         (&["add", "main", "x", "--cron", "*/99 * * * *"], 1, "the minutes"),
         (&["add", "main", "x", "--at", "2500-01-01"], 1, "the year"),
+        (&["add", "main", "x", "--at", "2020-01-15T21:00"], 1, "it was Jan 15, 2020, 9:00 PM in"),
         (&["add", "main", " ", "--every", "90m"], 1, "prompt"),
         (&["add", "main", "x", "--every", "90m", "--cron", "* * * * *"], 2, "--cron"),
         (&["add", "main", "x", "--every", "90m", "--missed", "all:0"], 2, "all:N"),

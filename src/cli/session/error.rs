@@ -57,7 +57,8 @@ impl Trouble {
             envelope.insert(name.to_owned(), value);
         }
         match out::json(&envelope) {
-            Ok(()) => Failure::Exit(exit),
+            // That nobody read it does not make it done.
+            Ok(()) | Err(Failure::Exit(_)) => Failure::Exit(exit),
             Err(failure) => failure,
         }
     }
@@ -80,8 +81,8 @@ impl From<SessionRefusalJson> for Trouble {
 
 impl From<Refused> for Trouble {
     fn from(refused: Refused) -> Self {
-        let Refused { kind, message, hint, fields } = refused;
-        Self { kind, message, hint, fields, exit: 1 }
+        let Refused { kind, message, hint, fields, exit } = refused;
+        Self { kind, message, hint, fields, exit }
     }
 }
 

@@ -7,9 +7,11 @@ use super::place::Place;
 use crate::engine::workspaces::{Located, view};
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel};
+use crate::model::session_command::SessionRefusal;
 use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
 use crate::model::workspace::{Workspace, WorkspaceKey, key_text};
+use crate::socket::session::SessionRefusalJson;
 use crate::state::{Read, Tables, Text};
 
 type Result<T> = std::result::Result<T, Trouble>;
@@ -320,6 +322,13 @@ impl<'a> Look<'a> {
             }
             best = self.load(workspace, id)?.filter(|found| found.name() == text || id.to_string() == text).or(best);
         }
-        best.ok_or_else(|| self.missing(text))
+        match best {
+            Some(found) => Ok(found),
+            None if self.named(workspace, text)?.is_some_and(|found| !found.session.is_trashed()) => {
+                let refusal = SessionRefusal::NotInTrash { session: text.to_owned() };
+                Err(self.about(SessionRefusalJson::from(&refusal).into()))
+            }
+            None => Err(self.missing(text)),
+        }
     }
 }

@@ -94,7 +94,7 @@ enum SessionCommand {
         #[arg(long, value_name = "ID")]
         exclude: Option<String>,
     },
-    /// Tell whether a session with this id exists
+    /// Tell whether a session with this id exists: `yes` or `no`, with exit code 0 for both
     Exists {
         /// Its id
         session: String,
@@ -246,7 +246,7 @@ pub(super) fn unplaced(failure: Failure) -> Failure {
 
 /// A failure that was told already stays as it is.
 fn tell(trouble: Trouble, action: &str, json: bool) -> Failure {
-    if trouble.message.is_empty() { Failure::Told } else { trouble.tell(action, json) }
+    if trouble.message.is_empty() { Failure::Exit(trouble.exit) } else { trouble.tell(action, json) }
 }
 
 /// Where it is given; none if a person thought better of it. Nothing is read before the directory was looked at.

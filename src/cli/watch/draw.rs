@@ -82,13 +82,14 @@ fn headline(screen: &Screen, now: Timestamp) -> Vec<Text<'static>> {
             daemon.terminals,
             if daemon.draining { ", STOPPING" } else { "" }
         ),
+        (None, _) if !screen.looked => "looking…".to_owned(),
         (None, Some(trouble)) => trouble.clone(),
         (None, None) => match &screen.absent_since {
             Some(since) => format!("not running since {}", ago(since, now)),
             None => "no daemon is running: start one with `hearth run` or `hearth up`".to_owned(),
         },
     };
-    let bad = view.daemon.is_none();
+    let bad = screen.looked && view.daemon.is_none();
     let style =
         if bad { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new().add_modifier(Modifier::BOLD) };
     let messages = &view.messages;

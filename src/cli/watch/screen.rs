@@ -83,6 +83,8 @@ pub(super) enum Line {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) view: View,
+    /// Whether anything was looked at yet.
+    pub(super) looked: bool,
     /// Since when no daemon runs, if that was seen.
     pub(super) absent_since: Option<String>,
     pub(super) mode: Mode,
@@ -104,6 +106,7 @@ impl Screen {
             (None, None) => {}
         }
         self.view = view;
+        self.looked = true;
         self.settle();
     }
 

@@ -123,6 +123,8 @@ fn a_daemon_that_went_away_is_said_to_have_and_one_that_comes_back_is_shown() {
     screen.take(view(), NOW);
     assert!(drawn(&screen, 100, 20).contains("hearth 0.1.0 runs"));
     let mut never = Screen::default();
+    let text = drawn(&never, 100, 20);
+    assert!(text.contains("looking…") && !text.contains("no daemon is running"), "nothing is known yet: {text}");
     never.take(View::default(), NOW);
     assert!(drawn(&never, 100, 20).contains("no daemon is running"));
     never.take(View { trouble: Some("the store is newer".into()), ..View::default() }, NOW);

@@ -25,6 +25,20 @@ pub enum Error {
         /// The name.
         path: PathBuf,
     },
+    /// The place for backups is a backup itself.
+    #[error(
+        "{path} is a backup itself: name the directory that dated backups are kept in, or a name that does not exist yet"
+    )]
+    IsABackup {
+        /// The backup.
+        path: PathBuf,
+    },
+    /// The directory that a backup, or a directory of backups, would be made in is missing.
+    #[error("there is no directory {path}: make it, or mount the disk that has it, or choose another place")]
+    NoParent {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another process makes a backup there.
     #[error("another backup is being made in {path}: wait until it is done")]
     Busy {

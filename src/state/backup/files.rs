@@ -26,6 +26,17 @@ pub(in crate::state) fn is_there(dir: &Path) -> bool {
     exists(&store_file(dir))
 }
 
+/// Whether a directory has a store to open. What may not be looked at is not missing: nobody should make another one.
+pub(in crate::state) fn is_openable(dir: &Path) -> state::Result<bool> {
+    match std::fs::metadata(store_file(dir)) {
+        Ok(file) => Ok(file.is_file()),
+        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(state::Error::Unopened { path: dir.to_owned(), source })
+        }
+        Err(_) => Ok(false),
+    }
+}
+
 /// Moves the file of a store that is complete and closed into a directory that has none; on disk when this returns.
 pub(in crate::state) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
     let place = store_file(to);
@@ -111,10 +122,10 @@ pub(in crate::state) fn hex(hasher: Sha256) -> String {
     hasher.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Makes a directory that only its owner can enter, and those above it.
+/// Makes a directory that only its owner can enter.
 pub(super) fn make_dir(path: &Path) -> Result<()> {
     crash::point("copy-dir");
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io(path))
+    DirBuilder::new().mode(0o700).create(path).map_err(Error::io(path))
 }
 
 /// Puts the names in a directory on disk.

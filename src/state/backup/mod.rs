@@ -24,9 +24,10 @@ pub mod switch;
 
 pub use error::{Error, Result};
 pub use manifest::Manifest;
+pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
-pub(in crate::state) use files::{Part, hex, is_there, move_file};
+pub(in crate::state) use files::{Part, hex, is_openable, is_there, move_file};
 pub(in crate::state) use switch::{Target, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
@@ -121,7 +122,7 @@ pub fn default_dir(data: &Path) -> PathBuf {
 /// error says so.
 pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<Made> {
     place::refuse_within(&request.place, &request.data)?;
-    let (dir, path) = place::decide(&request.place, request.now)?;
+    let (dir, path) = place::decide(&request.place, &request.data, request.now)?;
     let _turn = place::turn(&dir)?;
     if let Place::In(dir) = &request.place {
         place::remove_leftovers(dir)?;
@@ -169,7 +170,7 @@ fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, S
 /// # Errors
 /// [`Error`], when there is no room for it.
 pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progress) -> Result<Reader> {
-    let (dir, path) = place::decide(&Place::In(default_dir(data)), now)?;
+    let (dir, path) = place::decide(&Place::In(default_dir(data)), data, now)?;
     let _turn = place::turn(&dir)?;
     place::remove_leftovers(&dir)?;
     let part = Part::create(place::hidden(&path))?;

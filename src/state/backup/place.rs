@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Error, Manifest, Place, Result, files};
+use super::manifest::MANIFEST;
+use super::{Error, Manifest, Place, Result, default_dir, files};
 use crate::crash;
 use crate::model::Timestamp;
 
@@ -14,14 +15,38 @@ pub(super) fn stamp(now: Timestamp) -> String {
     now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }
 
-/// The directory a backup lies in, made if it is ours to make, and its path.
-pub(super) fn decide(place: &Place, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
-    let (dir, path) = match place {
-        Place::In(dir) => (dir.clone(), dir.join(stamp(now) + ENDING)),
-        Place::At(path) => (files::parent(path).to_owned(), path.clone()),
-    };
-    files::make_dir(&dir)?;
-    Ok((dir, path))
+/// The directory a backup lies in, made if it is ours to make and alone is missing, and its path.
+pub(super) fn decide(place: &Place, data: &Path, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
+    match place {
+        Place::In(dir) => {
+            if !dir.is_dir() {
+                there(files::parent(dir))?;
+                files::make_dir(dir)?;
+            }
+            if files::exists(&dir.join(MANIFEST)) {
+                return Err(Error::IsABackup { path: dir.clone() });
+            }
+            Ok((dir.clone(), dir.join(stamp(now) + ENDING)))
+        }
+        Place::At(path) => {
+            let dir = files::parent(path);
+            if dir == default_dir(data) && !dir.is_dir() {
+                files::make_dir(dir)?;
+            }
+            there(dir)?;
+            Ok((dir.to_owned(), path.clone()))
+        }
+    }
+}
+
+/// A name that was mistyped, or a disk that is not mounted, is noticed: directories above the one asked for are not made.
+fn there(dir: &Path) -> Result<()> {
+    if dir.is_dir() { Ok(()) } else { Err(Error::NoParent { path: dir.to_owned() }) }
+}
+
+/// The newest backup in a directory that is named by its time.
+pub fn newest_in(dir: &Path) -> Option<PathBuf> {
+    entries(dir).ok()?.into_iter().filter(|(name, _)| is_ours(name)).map(|(_, path)| path).max()
 }
 
 /// Parts of a data directory, themselves and `.old` ones, that agents can read or that are replaced as a whole.
