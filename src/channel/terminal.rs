@@ -15,7 +15,7 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::effect::Settled;
 use crate::model::entity::Folder;
-use crate::model::id::{MessageId, OutboundId};
+use crate::model::id::OutboundId;
 
 /// Name of the channel and of its only instance.
 pub const NAME: &str = "terminal";
@@ -53,41 +53,16 @@ struct State {
 /// Where one terminal hears what is said in its chat, and what is said to its person alone.
 struct Seat {
     chat: ForeignId,
-    ears: Ears,
+    person: ForeignId,
     to: Sender<Told>,
     /// What it was given and has not shown.
     given: HashSet<OutboundId>,
 }
 
-/// What is heard at a terminal.
-enum Ears {
-    /// All that is said in its chat, and to this person alone.
-    All(ForeignId),
-    /// What answers these messages of its chat. Everything else waits for somebody who hears all.
-    Answers {
-        asked: HashSet<MessageId>,
-        /// What was said about them when they ended, as an answer to several at once is.
-        promised: HashSet<OutboundId>,
-    },
-}
-
-impl Ears {
-    fn of_a_question() -> Self {
-        Self::Answers { asked: HashSet::new(), promised: HashSet::new() }
-    }
-}
-
 impl Seat {
-    /// Whether a message is heard here.
-    fn hears(&self, delivery: &Delivery) -> bool {
-        let place = &delivery.to.platform_id;
-        match &self.ears {
-            Ears::All(person) => self.chat == *place || *person == *place,
-            Ears::Answers { asked, promised } => {
-                let answers = delivery.in_reply_to.is_some_and(|message| asked.contains(&message));
-                self.chat == *place && (answers || promised.contains(&delivery.id))
-            }
-        }
+    /// Whether what is said at an address is heard here.
+    fn hears(&self, chat: &ForeignId) -> bool {
+        self.chat == *chat || self.person == *chat
     }
 
     /// Gives a message to the terminal. False when it has to go: it does not read, or was given this message before and has
@@ -98,11 +73,15 @@ impl Seat {
 }
 
 impl State {
-    /// Takes out what was handed over and is heard by no terminal any more.
-    fn abandoned(&mut self) -> Vec<Delivery> {
-        let Self { attached, unconfirmed } = self;
-        let heard = |delivery: &Delivery| attached.values().any(|seat| seat.hears(delivery));
-        unconfirmed.extract_if(.., |_, delivery| !heard(delivery)).map(|(_, delivery)| delivery).collect()
+    /// Takes out what was given to terminals of a chat, if none is left there.
+    fn abandoned(&mut self, chat: &ForeignId) -> Vec<Delivery> {
+        if self.attached.values().any(|seat| seat.hears(chat)) {
+            return Vec::new();
+        }
+        self.unconfirmed
+            .extract_if(.., |_, delivery| delivery.to.platform_id == *chat)
+            .map(|(_, delivery)| delivery)
+            .collect()
     }
 }
 
@@ -140,33 +119,10 @@ impl Terminals {
     /// Attaches a terminal of a person to a chat; what the others there have not shown yet is given to it too. Its receiver ends when
     /// it is too slow. Tell the engine that both addresses are reachable afterwards.
     pub fn attach(&self, chat: ForeignId, person: ForeignId, to: Sender<Told>) -> Attachment {
-        self.seat(Seat { chat, ears: Ears::All(person), to, given: HashSet::new() })
-    }
-
-    /// Attaches a terminal that asks something in a chat and hears nothing but the answers; see [`Self::asks`].
-    pub fn attach_to_ask(&self, chat: ForeignId, to: Sender<Told>) -> Attachment {
-        self.seat(Seat { chat, ears: Ears::of_a_question(), to, given: HashSet::new() })
-    }
-
-    /// A terminal that hears answers alone asked this.
-    pub fn asks(&self, attachment: Attachment, message: MessageId) {
-        if let Some(Seat { ears: Ears::Answers { asked, .. }, .. }) = self.lock().attached.get_mut(&attachment) {
-            asked.insert(message);
-        }
-    }
-
-    /// What a terminal that hears answers alone has asked.
-    pub fn asked(&self, attachment: Attachment) -> Vec<MessageId> {
-        match self.lock().attached.get(&attachment) {
-            Some(Seat { ears: Ears::Answers { asked, .. }, .. }) => asked.iter().copied().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn seat(&self, mut seat: Seat) -> Attachment {
         let attachment = Attachment(self.next.fetch_add(1, Ordering::Relaxed));
         let mut state = self.lock();
-        let open = state.unconfirmed.values().filter(|delivery| seat.hears(delivery));
+        let mut seat = Seat { chat, person, to, given: HashSet::new() };
+        let open = state.unconfirmed.values().filter(|delivery| seat.hears(&delivery.to.platform_id));
         if open.cloned().collect::<Vec<_>>().iter().all(|delivery| seat.give(delivery)) {
             state.attached.insert(attachment, seat);
         }
@@ -176,8 +132,9 @@ impl Terminals {
     /// Forgets a terminal. What it had not confirmed waits for the next one if it was the last of its chat.
     pub fn detach(&self, attachment: Attachment) {
         let mut state = self.lock();
-        state.attached.remove(&attachment);
-        let abandoned = state.abandoned();
+        let Some(seat) = state.attached.remove(&attachment) else { return };
+        let mut abandoned = state.abandoned(&seat.chat);
+        abandoned.extend(state.abandoned(&seat.person));
         drop(state);
         self.absent(abandoned);
     }
@@ -214,10 +171,11 @@ impl Terminals {
 
 impl Channel for Terminals {
     fn deliver(&self, delivery: Delivery) {
+        let chat = delivery.to.platform_id.clone();
         let mut state = self.lock();
-        state.attached.retain(|_, seat| !seat.hears(&delivery) || seat.give(&delivery));
+        state.attached.retain(|_, seat| !seat.hears(&chat) || seat.give(&delivery));
         state.unconfirmed.insert(delivery.id, delivery);
-        let abandoned = state.abandoned();
+        let abandoned = state.abandoned(&chat);
         drop(state);
         self.absent(abandoned);
     }
@@ -225,16 +183,9 @@ impl Channel for Terminals {
     fn settled(&self, settled: Settled) {
         let chat = settled.source.platform_id.clone();
         let mut state = self.lock();
-        for seat in state.attached.values_mut() {
-            if let Ears::Answers { asked, promised } = &mut seat.ears
-                && asked.contains(&settled.message)
-            {
-                promised.extend(&settled.answers);
-            }
-        }
         let told = Told::Settled(Box::new(settled));
         state.attached.retain(|_, seat| seat.chat != chat || seat.to.try_send(told.clone()).is_ok());
-        let abandoned = state.abandoned();
+        let abandoned = state.abandoned(&chat);
         drop(state);
         self.absent(abandoned);
     }
@@ -251,8 +202,7 @@ mod tests {
     use super::*;
     use crate::model::content::RawJson;
     use crate::model::delivery::Attempt;
-    use crate::model::message::MessageState;
-    use crate::model::time::{Awake, Timestamp};
+    use crate::model::time::Awake;
     use tokio::sync::mpsc::{Receiver, channel};
 
     fn delivery(id: u64) -> Delivery {
@@ -370,39 +320,6 @@ mod tests {
         terminals.shown(seat, OutboundId::new(1));
         assert!(heard.lock().unwrap().is_empty(), "too late");
         assert_eq!(ids(&mut never_read), [1]);
-    }
-
-    /// Whoever asks one thing neither sees nor uses up what was said to others, and is not let go for that.
-    #[test]
-    fn a_question_hears_its_answers_alone() {
-        let (terminals, heard, chat) = terminals();
-        let (to, mut asking) = channel(QUEUE);
-        let seat = terminals.attach_to_ask(chat.clone(), to);
-        let (mine, other) = (MessageId::new(1), MessageId::new(2));
-        let answer = |id, to| Delivery { in_reply_to: Some(to), ..delivery(id) };
-        terminals.deliver(answer(1, mine));
-        assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent)], "nothing was asked yet");
-        terminals.asks(seat, mine);
-        assert_eq!(terminals.asked(seat), [mine]);
-        for unheard in [delivery(2), answer(3, other), Delivery { to: personal("1000").unwrap(), ..delivery(4) }] {
-            terminals.deliver(unheard.clone());
-            terminals.deliver(unheard);
-        }
-        assert!(heard.lock().unwrap().split_off(0).iter().all(|(_, result)| *result == DeliveryResult::Absent));
-        terminals.deliver(answer(5, mine));
-        assert_eq!(ids(&mut asking), [5]);
-        let (to, mut all) = channel(QUEUE);
-        terminals.attach(chat, person(), to);
-        terminals.deliver(delivery(6));
-        assert_eq!((ids(&mut asking), ids(&mut all)), (vec![], vec![5, 6]));
-        terminals.shown(seat, OutboundId::new(5));
-        assert_eq!(heard.lock().unwrap().split_off(0), [(5, DELIVERED)]);
-        // One answer to several messages names one of them; it was promised to all who asked.
-        let (source, answers) = (delivery(1).to, vec![OutboundId::new(7)]);
-        let state = MessageState::Failed { error: "as good as any".to_owned(), at: Timestamp::from_millis(0) };
-        terminals.settled(Settled { message: mine, source, state, answers });
-        terminals.deliver(answer(7, other));
-        assert_eq!(ids(&mut asking), [0, 7]);
     }
 
     #[test]

@@ -23,8 +23,7 @@ pub(super) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ChatArgs {
-    /// One question: only what answers it is printed, and whatever else waits goes on waiting; without it, talk until
-    /// Ctrl-D
+    /// One question; whatever else waits here is shown on standard error. Without it, talk until Ctrl-D
     #[arg(value_parser = question)]
     text: Option<String>,
     /// Folder of the agent to talk to
@@ -74,7 +73,7 @@ enum Event {
 }
 
 fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Option<&str>, json: bool) -> Done {
-    let attached = client.ask(&Request::Attach { agent: agent.map(str::to_owned), question: question.is_some() })?;
+    let attached = client.ask(&Request::Attach { agent: agent.map(str::to_owned) })?;
     let Response::Attached { name, .. } = attached else { return Err(unexpected(attached).into()) };
     let sender = client.sender()?;
     let (events, happened) = channel();
@@ -96,6 +95,7 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
         early: HashMap::new(),
         open: HashSet::new(),
         owed: HashSet::new(),
+        aside: question.is_some().then(Aside::default),
         failed: false,
     };
     let done = match question {
@@ -103,6 +103,7 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
         None => talk.run(&happened, false),
     };
     talk.sender.close();
+    talk.aside.take().unwrap_or_default().tell();
     done?;
     if talk.failed && !talk.screen.is_interactive() { Err(Failure::Told) } else { Ok(()) }
 }
@@ -137,7 +138,56 @@ struct Talk {
     open: HashSet<String>,
     /// Answers that were promised and have not come.
     owed: HashSet<String>,
+    /// Where there is one question: what does not answer it, as far as it is known.
+    aside: Option<Aside>,
     failed: bool,
+}
+
+/// What came while one question was asked.
+#[derive(Default)]
+struct Aside {
+    /// What was asked, by Hearth's ids.
+    asked: HashSet<String>,
+    /// What may answer something else.
+    others: Vec<Words>,
+}
+
+/// Something that was said here.
+struct Words {
+    id: String,
+    speaker: Option<String>,
+    text: String,
+    files: Vec<String>,
+    in_reply_to: Option<String>,
+}
+
+impl Aside {
+    /// Puts by what does not answer what was asked; gives what does.
+    fn sort(&mut self, words: Words) -> Option<Words> {
+        if words.in_reply_to.as_ref().is_some_and(|asked| self.asked.contains(asked)) {
+            return Some(words);
+        }
+        self.others.push(words);
+        None
+    }
+
+    /// What was asked has ended with these answers, which may answer more than that: what was put by of them.
+    fn answers(&mut self, message: &str, answers: &[String]) -> Vec<Words> {
+        self.asked.insert(message.to_owned());
+        let asked = &self.asked;
+        let answers = |words: &mut Words| {
+            answers.contains(&words.id) || words.in_reply_to.as_ref().is_some_and(|of| asked.contains(of))
+        };
+        self.others.extract_if(.., answers).collect()
+    }
+
+    /// Shows the rest to whoever looks, beside the answer.
+    fn tell(self) {
+        for words in self.others {
+            let files = words.files.iter().map(|file| format!("\n[file] {file}"));
+            out::note(&format!("{}{}", words.text, files.collect::<String>()));
+        }
+    }
 }
 
 impl Talk {
@@ -180,11 +230,17 @@ impl Talk {
 
     fn hear(&mut self, response: Response) -> Done {
         match response {
-            Response::Said { id, speaker, text, files, .. } => {
-                self.owed.remove(&id);
+            Response::Said { id, speaker, text, files, in_reply_to } => {
                 if self.seen.insert(id.clone()) && !self.json {
-                    self.screen.show(speaker.as_deref(), &text, &files)?;
+                    let words = Words { id: id.clone(), speaker, text, files, in_reply_to };
+                    let promised = self.owed.contains(&id);
+                    let words = match &mut self.aside {
+                        Some(aside) if !promised => aside.sort(words),
+                        _ => Some(words),
+                    };
+                    self.show(words)?;
                 }
+                self.owed.remove(&id);
                 // A daemon that is gone shows it again; that it is gone is heard as well.
                 drop(self.sender.send(&Request::Shown { id }));
                 Ok(())
@@ -230,8 +286,9 @@ impl Talk {
         match ended {
             Some(end) => self.ended(&message, end),
             None => {
+                let answers = self.aside.as_mut().map(|aside| aside.answers(&message, &[]));
                 self.open.insert(message);
-                Ok(())
+                self.show(answers.into_iter().flatten())
             }
         }
     }
@@ -243,7 +300,15 @@ impl Talk {
             let (state, error) = (&end.state, &end.error);
             out::json(&serde_json::json!({ "is": "settled", "message": message, "state": state, "error": error }))?;
         }
+        let answers = self.aside.as_mut().map(|aside| aside.answers(message, &end.answers));
         self.owed.extend(end.answers.into_iter().filter(|answer| !self.seen.contains(answer)));
+        self.show(answers.into_iter().flatten())
+    }
+
+    fn show(&mut self, all: impl IntoIterator<Item = Words>) -> Done {
+        for Words { speaker, text, files, .. } in all {
+            self.screen.show(speaker.as_deref(), &text, &files)?;
+        }
         Ok(())
     }
 }

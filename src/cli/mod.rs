@@ -101,7 +101,7 @@ enum Command {
     Up(chat::UpArgs),
     /// Run the daemon in the foreground
     Run(serve::RunArgs),
-    /// Talk to an agent; with TEXT, ask one question and print what answers it
+    /// Talk to an agent; with TEXT, ask one question and print the answers
     Chat(chat::ChatArgs),
     /// Make agents, users and chats match a file, and show what changes
     Apply(apply::ApplyArgs),

@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::question::{self, Asking};
 use super::{BuildStatus, Daemon, LineStatus, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, Told};
@@ -99,7 +98,7 @@ impl Daemon {
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
-            Request::Attach { agent, question } => match self.attach((agent, question), responses, uid).await {
+            Request::Attach { agent } => match self.attach(agent, responses, uid).await {
                 Ok(attached) => {
                     *talk = Some(attached);
                     None
@@ -107,7 +106,7 @@ impl Daemon {
                 Err(message) => Some(refused("attach", message)),
             },
             Request::Say { id, text } => match talk {
-                Some(talk) => Some(self.say(talk, &id, text, uid).await.about(id)),
+                Some(talk) => Some(self.say(&talk.address, &id, text, uid).await.about(id)),
                 None => Some(refused("invalid", "attach to an agent first".to_owned())),
             },
             Request::Shown { id } => match (id.parse::<OutboundId>(), talk) {
@@ -240,12 +239,7 @@ impl Daemon {
         }
     }
 
-    async fn attach(
-        self: &Arc<Self>,
-        (agent, question): (Option<String>, bool),
-        responses: &Sender<Response>,
-        uid: u32,
-    ) -> Result<Talk, String> {
+    async fn attach(&self, agent: Option<String>, responses: &Sender<Response>, uid: u32) -> Result<Talk, String> {
         let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
         let plan = plan.map_err(|error| error.to_string())?;
         if let Some(configure) = plan.configure
@@ -257,12 +251,6 @@ impl Daemon {
         let (to, mut told) = channel(terminal::QUEUE);
         let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
         responses.send(attached).await.map_err(|_| "the client is gone".to_owned())?;
-        if question {
-            let attachment = self.terminals().attach_to_ask(address.platform_id.clone(), to);
-            let asking = Asking { agent: plan.agent, address: address.clone(), attachment };
-            let forwarding = tokio::spawn(question::forward(Arc::clone(self), asking, told, responses.clone()));
-            return Ok(Talk { address, attachment, forwarding });
-        }
         let personal = terminal::personal(&uid.to_string()).map_err(|error| error.to_string())?;
         let attachment = self.terminals().attach(address.platform_id.clone(), personal.platform_id.clone(), to);
         let forward = responses.clone();
@@ -279,8 +267,8 @@ impl Daemon {
         Ok(Talk { address, attachment, forwarding })
     }
 
-    async fn say(&self, talk: &Talk, id: &str, text: String, uid: u32) -> Response {
-        let event = match spoken(&talk.address, id, text, uid) {
+    async fn say(&self, address: &Address, id: &str, text: String, uid: u32) -> Response {
+        let event = match spoken(address, id, text, uid) {
             Ok(event) => event,
             Err(message) => return refused("invalid", message),
         };
@@ -289,10 +277,7 @@ impl Daemon {
                 Response::Consumed { id: id.to_owned() }
             }
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
-                Some(message) => {
-                    self.terminals().asks(talk.attachment, message);
-                    Response::Accepted { id: id.to_owned(), message: message.to_string() }
-                }
+                Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
                 None => {
                     let reason = report.reason.map_or("nobody listens", |reason| reason.as_str());
                     refused("dropped", format!("the message was not accepted: {reason}"))
@@ -341,7 +326,7 @@ fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<Inbound
     })
 }
 
-pub(super) fn shown(told: Told, sessions: &Path) -> Response {
+fn shown(told: Told, sessions: &Path) -> Response {
     match told {
         Told::Message(delivery) => Response::Said {
             id: delivery.id.to_string(),

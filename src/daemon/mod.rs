@@ -41,7 +41,6 @@ mod inbox;
 mod mailroom;
 mod metrics;
 mod perform;
-mod question;
 mod reconcile;
 mod runtime;
 pub mod selftest;

@@ -24,7 +24,7 @@ impl Sightings {
     pub(super) fn looked(&mut self, session: SessionId, news: Option<Observation>) {
         self.unseen.remove(&session);
         if let Some(later) = news {
-            self.join(later, |earlier, later| joined(earlier, later));
+            self.join(later, joined);
         }
     }
 

@@ -72,9 +72,6 @@ pub enum Request {
     Attach {
         /// The agent's folder; the only one, or the default, if not given.
         agent: Option<String>,
-        /// Hear only what answers what is said here; everything else waits for somebody who hears all.
-        #[serde(default)]
-        question: bool,
     },
     /// Say something in the attached chat.
     Say {
