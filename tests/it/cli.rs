@@ -193,9 +193,10 @@ fn a_client_that_is_killed_harms_nobody() {
     host.go();
     let inject = Running::start_open(host.command(&["inject"]));
     inject.signal(Signal::KILL).end();
-    // The answer to the one who went is shown to the next, beside the next one's own.
+    // The answer to the one who went is shown to the next, beside the next one's own if it is not the same.
     let next = host.run(&["chat", "and I"], b"");
-    assert!(next.stderr.contains("hello") && next.stdout.contains("and I"), "{next:#?}");
+    assert!([&next.stderr, &next.stdout].iter().any(|shown| shown.contains("hello")), "{next:#?}");
+    assert!(next.stdout.contains("and I"), "{next:#?}");
     wait_for("everybody to be gone", || (host.status()["daemon"]["terminals"] == 0).then_some(()));
     assert_eq!(host.stop().code, Some(0));
     host.check();
