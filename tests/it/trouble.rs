@@ -4,9 +4,10 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hearth::state::{Options, Store};
+use hearth::state::{self, Options, Reader, Store};
 use serde_json::{Value, json};
 
 use crate::host::{Host, Running, event, skipped, wait_for};
@@ -304,11 +305,23 @@ fn a_death_before_the_reserve_goes_is_survived() {
         host.inject("m1", "!until go\nbefore");
         wait_for("the turn to begin", || host.states()[0].get("Claimed").map(|_| ()));
         let mut filler = Filler::fill(&host.data());
-        wait_for(point, || {
-            host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
-            // What was shared is taken at once by whoever fills the disk.
-            filler.take(&[1; 4_096]);
-            host.daemon()?.try_end()
+        let (data, over) = (host.data(), AtomicBool::new(false));
+        let looking = || (0..12_000).take_while(|_| !over.load(Ordering::SeqCst));
+        std::thread::scope(|scope| {
+            // As long as somebody reads, each heartbeat that is noted needs new pages.
+            scope.spawn(|| {
+                let read = Reader::open(&data).unwrap().read(|_, _| {
+                    looking().for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+                    Ok::<_, state::Error>(())
+                });
+                read.unwrap();
+            });
+            wait_for(point, || {
+                // What was shared is taken at once by whoever fills the disk.
+                filler.take(&[1; 4_096]);
+                host.daemon()?.try_end()
+            });
+            over.store(true, Ordering::SeqCst);
         });
         assert_eq!(host.ended().signal, Some(9), "{point}");
         host.check();
