@@ -159,31 +159,40 @@ struct Words {
     text: String,
     files: Vec<String>,
     in_reply_to: Option<String>,
+    /// It was shown, beside the answers.
+    told: bool,
 }
 
 impl Aside {
-    /// Puts by what does not answer what was asked; gives what does.
+    /// Gives what answers what was asked; anything else is shown at once, since whoever asked may not wait for the end.
     fn sort(&mut self, words: Words) -> Option<Words> {
         if words.in_reply_to.as_ref().is_some_and(|asked| self.asked.contains(asked)) {
             return Some(words);
         }
         self.others.push(words);
+        // Before it is known what was asked, it may be an answer.
+        if !self.asked.is_empty() {
+            self.tell();
+        }
         None
     }
 
-    /// What was asked has ended with these answers, which may answer more than that: what was put by of them.
+    /// What was asked is known, or has ended with these answers, which may answer more than that: what came before of them.
     fn answers(&mut self, message: &str, answers: &[String]) -> Vec<Words> {
         self.asked.insert(message.to_owned());
         let asked = &self.asked;
         let answers = |words: &mut Words| {
             answers.contains(&words.id) || words.in_reply_to.as_ref().is_some_and(|of| asked.contains(of))
         };
-        self.others.extract_if(.., answers).collect()
+        let found = self.others.extract_if(.., answers).collect();
+        self.tell();
+        found
     }
 
-    /// Shows the rest to whoever looks, beside the answer.
-    fn tell(self) {
-        for words in self.others {
+    /// Shows what was not shown yet to whoever looks, beside the answers.
+    fn tell(&mut self) {
+        for words in self.others.iter_mut().filter(|words| !words.told) {
+            words.told = true;
             let files = words.files.iter().map(|file| format!("\n[file] {file}"));
             out::note(&format!("{}{}", words.text, files.collect::<String>()));
         }
@@ -232,7 +241,7 @@ impl Talk {
         match response {
             Response::Said { id, speaker, text, files, in_reply_to } => {
                 if self.seen.insert(id.clone()) && !self.json {
-                    let words = Words { id: id.clone(), speaker, text, files, in_reply_to };
+                    let words = Words { id: id.clone(), speaker, text, files, in_reply_to, told: false };
                     let promised = self.owed.contains(&id);
                     let words = match &mut self.aside {
                         Some(aside) if !promised => aside.sort(words),

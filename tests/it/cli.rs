@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::{Host, Running, wait_for};
+use crate::host::{Host, Running, event, wait_for};
 
 fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
@@ -173,6 +173,16 @@ fn a_question_prints_its_answers_alone() {
     let asked = host.run(&["chat", "!say first\n!answer second"], b"");
     assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "first\nsecond\n"), "{asked:#?}");
     assert!(asked.stderr.contains("1. Allow\n2. Deny\n"), "{asked:#?}");
+    let mut stranger = event("m2", "me too");
+    stranger["message"]["content"]["senderId"] = "43".into();
+    let waiting = Running::start(host.command(&["chat", "!until go\nlong"]), b"");
+    wait_for("the turn to begin", || host.states().last()?.get("Claimed").map(|_| ()));
+    host.done(&["inject"], stranger.to_string().as_bytes());
+    wait_for("the card while the answer is waited for", || waiting.stderr().contains("1. Allow").then_some(()));
+    waiting.signal(Signal::KILL).end();
+    host.go();
+    host.wait_settled();
+    assert!(host.run(&["chat", "two"], b"").stderr.contains("echo: long"), "nobody waited for it");
     let asked = host.run(&["chat", "three"], b"");
     assert_eq!((asked.stdout.as_str(), asked.stderr.as_str()), ("echo: three\n", ""));
     let asked = host.run(&["chat", "!fail no model"], b"");
